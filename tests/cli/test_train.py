@@ -568,9 +568,17 @@ def test_full_disk_is_reported_and_the_run_is_resumable(smoke, monkeypatch, tmp_
         code, _, err = smoke()
     assert code == 2
     assert "train.py: No space left on device" in err and "Traceback" not in err
+    assert ("continue with --resume" in err) == (call > 1)
+    assert ("No epoch is saved" in err) == (call == 1)
     assert smoke(*["--resume"] * (call > 1))[0] == 0
     assert read_epochs(tmp_path / "run") == [1, 2, 3]
     assert not [path for path in (tmp_path / "run").iterdir() if path.name.startswith(".")]
+
+
+def test_folder_that_cannot_be_created_gives_no_advice_to_resume(cli, tmp_path):
+    (tmp_path / "file").touch()
+    code, _, err = cli("vit-small-cpu", "--smoke", "--out", tmp_path / "file" / "run")
+    assert code == 2 and "--resume" not in err and "No epoch is saved" in err
 
 
 def test_ctrl_c_during_data_loading_exits_with_130(cli, monkeypatch, tmp_path):

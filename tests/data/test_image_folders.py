@@ -16,6 +16,8 @@ from vitdemo.data.image_folders import (
     list_class_content,
 )
 from vitdemo.errors import DataError
+from vitdemo.training.recipes import RECIPES
+from vitdemo.training.splits import split_training_set
 
 SYSTEM_NAMES = (
     *("._photo.png", ".DS_Store", ".ipynb_checkpoints", ".Trashes", ".Spotlight-V100"),
@@ -291,3 +293,54 @@ def test_unreadable_folder_is_named_in_the_error(monkeypatch, put_pictures):
     monkeypatch.setattr(image_folders.os, "scandir", fail)
     with pytest.raises(DataError, match=r"train/key' cannot be read \(Permission denied"):
         open_dataset(root).list_files("train")
+
+
+def write_parts(root: Path, **counts: int) -> Path:
+    """Write two classes with `counts` images each into the folder of each part."""
+    for number, (part, count) in enumerate(counts.items()):
+        for label, name in enumerate(("ill", "normal")):
+            folder = root / part / name
+            folder.mkdir(parents=True)
+            for i in range(count):
+                noise(1000 * number + 100 * label + i, (8, 8)).save(folder / f"{i}.png")
+    return root
+
+
+@pytest.mark.parametrize("name", ["val", "valid", "Validation"])
+def test_folder_of_validation_images_is_the_validation_set(tmp_path, name):
+    source = open_dataset(write_parts(tmp_path, train=6, test=2, **{name: 3}))
+    samples, own = source.load_training_images(8)
+    assert (len(samples), own) == (18, 6)
+    train_idx, val_idx = split_training_set(samples, RECIPES["vit-plain-cpu"], (), own)
+    assert train_idx.tolist() == list(range(12)) and val_idx.tolist() == list(range(12, 18))
+    assert samples.labels[val_idx].tolist() == [0, 0, 0, 1, 1, 1]
+    assert f"{name}/ is the validation set" in " ".join(source.list_notes())
+
+
+def test_folders_with_images_that_are_not_used_are_named(tmp_path):
+    source = open_dataset(write_parts(tmp_path, train=2, test=1, seg_pred=1, holdout=1))
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "val").mkdir()
+    noise().save(tmp_path / "val" / "unlabelled.png")
+    assert source.list_notes() == [
+        "These folders with images are not used: holdout, seg_pred, val."
+    ]
+    assert source.load_training_images(8)[1] == 0
+
+
+def test_folder_inside_a_folder_of_its_name_is_found(tmp_path):
+    parts = {f"seg_{part}/seg_{part}": count for part, count in (("train", 3), ("test", 2))}
+    source = open_dataset(write_parts(tmp_path, **parts))
+    assert source.classes == ("ill", "normal")
+    assert [len(source.load_labels(part)) for part in ("train", "test")] == [6, 4]
+
+
+def test_images_in_the_training_and_the_test_set_are_counted(tmp_path):
+    source = open_dataset(write_parts(tmp_path, train=4, test=2))
+    assert source.list_notes() == []
+    for name in ("0.png", "1.png"):
+        copy = tmp_path / "test" / "ill" / f"copy-{name}"
+        copy.write_bytes((tmp_path / "train" / "ill" / name).read_bytes())
+    assert source.list_notes() == [
+        "2 images are in train/ and in test/, so the test accuracy is too high."
+    ]

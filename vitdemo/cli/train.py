@@ -41,6 +41,8 @@ from vitdemo.errors import DataError, PretrainingError, RecipeError, RunError, V
 from vitdemo.installation import TRAIN_COMMAND, TRAIN_NAME, TRAIN_TARGET
 from vitdemo.metrics import compute_accuracy
 from vitdemo.models import build_model
+from vitdemo.paths import expand_path, expand_patterns
+from vitdemo.runs import CHECKPOINT_FILE
 from vitdemo.runs.evaluate import check_same_classes, evaluate_run, split_of
 from vitdemo.runs.origin import (
     check_origin_split,
@@ -102,10 +104,11 @@ MODEL_OPTIONS = {  # type and help text
     ),
     "init": (str, "initialisation: trunc_normal (std 0.02) or mimetic"),
 }
-DISK_ERROR_HINT = (
-    ". Finished epochs are saved: free some disk space and continue with --resume, or choose "
+RESUME_REMEDY = (
+    ". The last checkpoint is saved: free some disk space and continue with --resume, or choose "
     "another --out."
 )
+START_REMEDY = ". No epoch is saved: free some disk space and start again, or choose another --out."
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -114,18 +117,30 @@ def main(argv: list[str] | None = None) -> int:
     console.escape_unprintable()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     args = build_parser().parse_args(argv)
+    args.runs = expand_patterns(args.runs)
     try:
         return run_command(args, argv)
     except VitdemoError as error:
         print(f"{TRAIN_NAME}: {error}", file=sys.stderr)
     except OSError as error:  # for example, for a full disk or a missing permission
         location = f" '{error.filename}'" if error.filename else ""
-        hint = DISK_ERROR_HINT if args.recipe not in (None, *OTHER_COMMANDS) else "."
+        hint = describe_remedy(args)
         print(f"{TRAIN_NAME}: {error.strerror or error}{location}{hint}", file=sys.stderr)
     except KeyboardInterrupt:  # raised by Ctrl-C before the first step or during evaluation
         print(f"{TRAIN_NAME}: stopped.", file=sys.stderr)
         return 130
     return 2
+
+
+def describe_remedy(args: argparse.Namespace) -> str:
+    """Return the end of the sentence about an `OSError`, which depends on the saved epochs."""
+    if args.recipe in OTHER_COMMANDS or not (args.recipe or args.config or args.resume):
+        return "."
+    try:
+        is_resumable = (get_run_folder(args) / CHECKPOINT_FILE).is_file()
+    except (OSError, VitdemoError):
+        is_resumable = False
+    return RESUME_REMEDY if is_resumable else START_REMEDY
 
 
 def run_command(args: argparse.Namespace, argv: list[str]) -> int:
@@ -160,28 +175,27 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("recipe", nargs="?", help=f"name of a recipe, or {commands}")
     parser.add_argument(
         "--config",
-        type=Path,
+        type=expand_path,
         metavar="FILE",
         help="file with a recipe instead of its name, for example the config.json of a run",
     )
     parser.add_argument(
         "runs",
         nargs="*",
-        type=Path,
         help="run folder to `evaluate` or `export`, run folders to `report` on, or a run folder "
         "and USER/NAME to `push`",
     )
     parser.add_argument("--list", action="store_true", help="list the recipes and exit")
     parser.add_argument(
         "--data",
-        type=Path,
+        type=expand_path,
         metavar="DIR",
         help="folder of CIFAR-10, or of your own images in train/ and test/ (default: data in "
         "the current folder)",
     )
     parser.add_argument(
         "--out",
-        type=Path,
+        type=expand_path,
         help="run folder (default: runs/RECIPE in the current folder); for a "
         "report, its file (default: report.html)",
     )
@@ -190,7 +204,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--threads", type=int, default=0, help="number of CPU threads (default: one per core)"
     )
     parser.add_argument(
-        "--weights", type=Path, metavar="FILE", help="file with the weights to start from"
+        "--weights", type=expand_path, metavar="FILE", help="file with the weights to start from"
     )
     parser.add_argument("--resume", action="store_true", help="continue the run in --out")
     parser.add_argument(
@@ -234,7 +248,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--dry-run",
-        type=Path,
+        type=expand_path,
         metavar="FOLDER",
         help="for `push`: only write the files of the repository into this folder",
     )
@@ -248,7 +262,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="for `push`: licence of the weights in the model card, for example apache-2.0",
     )
     parser.add_argument(
-        "--onnx", type=Path, metavar="FILE", help="for `export`: the ONNX file to write"
+        "--onnx", type=expand_path, metavar="FILE", help="for `export`: the ONNX file to write"
     )
     parser.add_argument("--image-size", type=int, help="side of the model input in pixels")
     group = parser.add_argument_group("settings of the recipe (default: the recipe's own value)")
@@ -398,8 +412,9 @@ def train(args: argparse.Namespace, argv: list[str], folder: Path, stopper: Stop
     source = (
         data.SYNTHETIC_DATASET if args.smoke and args.data is None else data.find_dataset(args.data)
     )
-    samples, classes = source.load("train", recipe.model.image_size), source.classes
-    train_idx, val_idx = split_training_set(samples, recipe, classes)
+    classes = source.classes
+    samples, own_validation = source.load_training_images(recipe.model.image_size)
+    train_idx, val_idx = split_training_set(samples, recipe, classes, own_validation)
     fingerprint = data.compute_fingerprint(samples, classes)
     state = (
         read_resume_checkpoint(folder, fingerprint, len(val_idx), recipe) if args.resume else None
@@ -407,7 +422,8 @@ def train(args: argparse.Namespace, argv: list[str], folder: Path, stopper: Stop
     if is_first_process():
         source.check_images("test")  # fail now instead of after the last epoch
         print_notes(source)
-        print_note_on_split(recipe, len(val_idx), len(samples))
+        if not own_validation:
+            print_note_on_split(recipe, len(val_idx), len(samples))
     processes, device = join_processes(device)
     origin = read_origin(args.weights)
     check_same_heads(origin, recipe.model)
@@ -548,6 +564,8 @@ def choose_recipe(args: argparse.Namespace, folder: Path) -> Recipe:
     """Return the recipe with the command line's options; with --resume, the run's own recipe."""
     settings = {field.name: getattr(args, f"set_{field.name}") for field in RECIPE_OPTIONS}
     settings = {name: value for name, value in settings.items() if value is not None}
+    if settings.get("teacher"):
+        settings["teacher"] = str(expand_path(settings["teacher"]))
     size = {"image_size": args.image_size} if args.image_size else {}
     options = {name: getattr(args, f"set_{name}") for name in MODEL_OPTIONS}
     options = {name: value for name, value in options.items() if value is not None}

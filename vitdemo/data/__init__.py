@@ -29,16 +29,20 @@ from vitdemo.data.cifar10 import CLASSES as CIFAR10_CLASSES
 from vitdemo.data.downloads import OnBytes
 from vitdemo.data.image_files import crop_and_resize, crop_visible_square, load_image, to_uint8
 from vitdemo.data.image_folders import (
+    count_shared_files,
     describe_skipped,
+    find_part_folder,
     format_some_names,
     is_image_name,
     is_system_name,
     list_class_content,
     list_class_folders,
+    list_folders_with_images,
     list_loose_files,
 )
 from vitdemo.errors import DataError, ImageError, Stopped, short_reason
 from vitdemo.installation import TRAIN_COMMAND
+from vitdemo.paths import expand_path
 
 # Mean and standard deviation of all pixels of the training images. Many repositories instead use
 # the images' mean standard deviation, (0.2023, 0.1994, 0.2010), which is smaller.
@@ -54,6 +58,7 @@ NETWORK_ERRORS = {
 DEFAULT_ROOT = "data"  # folder in the current folder
 DOWNLOAD_LOCK_FILE = ".cifar10.lock"  # file in the root that prevents concurrent downloads
 DATASET_PARTS = ("train", "test")
+VALIDATION_PART = "validation"  # a folder's own validation set; optional
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,27 @@ class ImageDataset:
             return LabelledImages(torch.from_numpy(images), torch.from_numpy(labels).long())
         return _load_files(self.list_files(part), size)
 
+    def load_training_images(self, size: int = 32) -> tuple[LabelledImages, int]:
+        """Return the images of train/ and then of val/, and the number of the latter.
+
+        The number is 0 without a folder val/: a part of the training images is then held out.
+        """
+        train = self.load("train", size)
+        if self.is_cifar10 or self.find_part(VALIDATION_PART) is None:
+            return train, 0
+        own = _load_files(self.list_files(VALIDATION_PART), size)
+        images = torch.cat([train.images, own.images])
+        return LabelledImages(images, torch.cat([train.labels, own.labels])), len(own)
+
+    def find_part(self, part: str) -> Path | None:
+        """Return the folder of `part`: "train", "test" or "validation"; None without one.
+
+        A validation folder without class folders has no labels, so it is not used.
+        """
+        folder = find_part_folder(self.root, part)
+        is_usable = folder and (part != VALIDATION_PART or list_class_folders(folder))
+        return folder if is_usable else None
+
     def check_images(self, part: str) -> None:
         """Check that every image of `part` can be read. Raises the same `DataError` as `load`."""
         if self.is_cifar10:
@@ -104,19 +130,30 @@ class ImageDataset:
                 pass  # not stored, because the images of a large folder do not fit into memory
 
     def list_notes(self) -> list[str]:
-        """Return messages about skipped files and about classes without a test folder."""
+        """Return messages about files and folders that are not used, and about the test set.
+
+        The messages also report a folder val/ and images that are in train/ and in test/.
+        """
         if self.is_cifar10:
             return []
-        skipped, loose, tested = [], [], set()
-        for part in DATASET_PARTS:
-            files, left_out = _list_folder(self.root / part, self.classes)
+        skipped, loose, files = [], [], {}
+        folders = {part: self.find_part(part) for part in (*DATASET_PARTS, VALIDATION_PART)}
+        folders = {part: folder for part, folder in folders.items() if folder is not None}
+        for part, folder in folders.items():
+            files[part], left_out = _list_folder(folder, self.classes)
             skipped += [Path(path).relative_to(self.root).as_posix() for path in left_out]
-            loose += [f"{part}/{name}" for name in list_loose_files(self.root / part)]
-            tested = {label for _, label in files}  # in the end, of the test set
+            inner = folder.relative_to(self.root).as_posix()
+            loose += [f"{inner}/{name}" for name in list_loose_files(folder)]
+        tested = {label for _, label in files["test"]}
         outside = [name for name in loose if is_image_name(name)]
         skipped += [name for name in loose if not is_image_name(name)]
         untested = [name for i, name in enumerate(self.classes) if i not in tested]
         notes = [describe_skipped(skipped)] if skipped else []
+        notes += self._describe_folders(folders)
+        shared = count_shared_files(*([path for path, _ in files[p]] for p in DATASET_PARTS))
+        if shared:
+            images = "1 image is" if shared == 1 else f"{shared} images are"
+            notes.append(f"{images} in train/ and in test/, so the test accuracy is too high.")
         if outside:
             images = "1 image" if len(outside) == 1 else f"{len(outside)} images"
             notes.append(
@@ -124,6 +161,18 @@ class ImageDataset:
             )
         if untested:
             notes.append(f"test/ has no folder for these classes: {format_some_names(untested)}.")
+        return notes
+
+    def _describe_folders(self, folders: dict[str, Path]) -> list[str]:
+        """Return a message about the validation set and one about folders that are not used."""
+        notes = []
+        if validation := folders.get(VALIDATION_PART):
+            name = validation.relative_to(self.root).as_posix()
+            notes.append(f"{name}/ is the validation set, so no training images are held out.")
+        used = {folder.relative_to(self.root).parts[0] for folder in folders.values()}
+        unused = [name for name in list_folders_with_images(self.root) if name not in used]
+        if unused:
+            notes.append(f"These folders with images are not used: {format_some_names(unused)}.")
         return notes
 
     def load_labels(self, part: str) -> Tensor:
@@ -150,12 +199,15 @@ class ImageDataset:
 
         Raises `DataError` if a class folder contains no images, or its class is not in train/.
         """
-        return _list_folder(self.root / part, self.classes)[0]
+        folder = self.find_part(part)
+        if folder is None:
+            raise DataError(f"'{self.root}' has no {part}/. Add this folder.")
+        return _list_folder(folder, self.classes)[0]
 
 
 def default_root() -> Path:
     """Return the default dataset folder: `VITDEMO_DATA`, or `data` in the current folder."""
-    return Path(os.environ.get("VITDEMO_DATA") or DEFAULT_ROOT)
+    return expand_path(os.environ.get("VITDEMO_DATA") or DEFAULT_ROOT)
 
 
 def find_dataset(root: Path | str | None = None) -> ImageDataset:
@@ -180,13 +232,14 @@ def open_dataset(
     the download fails.
     """
     root = Path(root) if root is not None else default_root()
-    if (root / "train").is_dir():
-        if not (root / "test").is_dir():
-            raise DataError(f"'{root}' has train/ but no test/. Add the folder test/.")
-        classes = tuple(list_class_folders(root / "train"))
+    train = find_part_folder(root, "train")
+    if train is not None:
+        if find_part_folder(root, "test") is None:
+            raise DataError(f"'{root}' has {train.name}/ but no test/. Add the folder test/.")
+        classes = tuple(list_class_folders(train))
         if len(classes) < 2:
             raise DataError(
-                f"'{root / 'train'}' contains {len(classes)} class folders, but a classifier needs "
+                f"'{train}' contains {len(classes)} class folders, but a classifier needs "
                 "at least two. Put the images into one folder per class."
             )
         return ImageDataset(root.resolve().name, root, classes)
@@ -476,6 +529,9 @@ def _grey_levels(channels: tuple[float, ...], device: torch.device) -> Tensor:
 
 class SyntheticDataset(ImageDataset):
     """Synthetic images of stripes for `--smoke`, which a model learns in seconds."""
+
+    def find_part(self, part: str) -> None:
+        return None
 
     def load(self, part: str, size: int = 32) -> LabelledImages:
         return make_synthetic_images(len(self.classes), seed=int(part == "test"))

@@ -5,6 +5,7 @@ one of `image_files.image_suffixes`. System files and folders are ignored at any
 are compared in Unicode NFC. No folder is read twice, even if there are links to the folder.
 """
 
+import hashlib
 import os
 import re
 import unicodedata
@@ -32,6 +33,11 @@ SYSTEM_NAMES = {
 }
 # Locks of Microsoft Office, thumbnails of Synology, fragments of chkdsk, Windows' download mark
 _SYSTEM_PATTERN = re.compile(r"~\$.*|synofile_thumb.*|found\.\d{3}|.*:zone\.identifier", re.DOTALL)
+PART_NAMES = {  # part of a dataset: names of its folder in lower case, the best first
+    "train": ("train", "training", "seg_train"),
+    "test": ("test", "testing", "seg_test"),
+    "validation": ("val", "valid", "validation", "seg_val"),
+}
 MAX_LISTED_NAMES = 3  # maximum number of file names in one sentence
 
 
@@ -96,6 +102,58 @@ def list_class_folders(parent: Path) -> dict[str, list[Path]]:
             ) from error
         found.setdefault(normalize_name(entry.name), []).append(parent / entry.name)
     return dict(sorted(found.items()))
+
+
+def find_part_folder(root: Path, part: str) -> Path | None:
+    """Return the folder of `part` ("train", "test" or "validation") in `root`, or None.
+
+    A folder that contains only a folder of its own name is replaced by the latter, as in
+    seg_train/seg_train/.
+    """
+    if not root.is_dir():
+        return None
+    entries = {entry.name.lower(): entry for entry in _list_entries(root) if _is_folder(entry)}
+    entry = next((entries[name] for name in PART_NAMES[part] if name in entries), None)
+    if entry is None:
+        return None
+    folder = root / entry.name
+    while [each.name for each in _list_entries(folder)] == [folder.name]:
+        folder = folder / folder.name
+    return folder
+
+
+def list_folders_with_images(parent: Path) -> list[str]:
+    """Return the names of the direct subfolders of `parent` that contain images at any depth."""
+    folders = [entry.name for entry in _list_entries(parent) if _is_folder(entry)]
+    return [
+        name
+        for name in folders
+        if any(is_image_name(file) for _, file in _iter_files(str(parent / name), frozenset(), {}))
+    ]
+
+
+def count_shared_files(first: Iterable[str], second: Iterable[str]) -> int:
+    """Count the files of `second` whose content is also in `first`.
+
+    Files that cannot be read are ignored; they are reported when they are loaded.
+    """
+    sizes = [{path: _get_size(path) for path in paths} for paths in (first, second)]
+    common = set(sizes[0].values()) & set(sizes[1].values())  # only these files can be equal
+    common.discard(None)
+    known, others = (
+        [_hash_file(path) for path, size in each.items() if size in common] for each in sizes
+    )
+    known = set(known)
+    return sum(each in known for each in others)
+
+
+def _get_size(path: str) -> int | None:
+    return os.path.getsize(path) if os.access(path, os.R_OK) and os.path.isfile(path) else None
+
+
+def _hash_file(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
 
 
 def list_loose_files(parent: Path) -> list[str]:

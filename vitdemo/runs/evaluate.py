@@ -28,7 +28,7 @@ def split_of(
     Returns None if `source` has other images, or if an earlier version of vitdemo split the images
     differently.
     """
-    samples = source.load("train", run.spec.image_size)
+    samples, own_validation = source.load_training_images(run.spec.image_size)
     fingerprint = run.config.get("data", {}).get("fingerprint")
     if data.compute_fingerprint(samples, source.classes) != fingerprint:
         return None
@@ -38,6 +38,7 @@ def split_of(
         recipe["validation_share"],
         recipe["seed"],
         recipe.get("train_pictures", 0),
+        own_validation=own_validation,
     )
     if run.config.get("split", {}).get("validation_pictures", len(val_idx)) != len(val_idx):
         return None

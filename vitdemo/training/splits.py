@@ -12,16 +12,25 @@ from vitdemo.training.recipes import Recipe
 
 
 def split_training_set(
-    samples: data.LabelledImages, recipe: Recipe, classes: Sequence[str] = ()
+    samples: data.LabelledImages,
+    recipe: Recipe,
+    classes: Sequence[str] = (),
+    own_validation: int = 0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the indices of the training images (N,) and of the validation images (M,).
 
-    Every class is in both sets. Raises `VitdemoError` if the crop padding or the number of training
-    images is too large, and `DataError` for a class with a single image. `classes` are the class
-    names for this message.
+    The last `own_validation` images are a dataset's own validation set; 0 holds out a part of the
+    images, with every class in both sets. Raises `VitdemoError` if the crop padding or the number
+    of training images is too large, and `DataError` for a class with a single image. `classes` are
+    the class names for this message.
     """
     train_idx, val_idx = split_labels(
-        samples.labels, recipe.validation_share, recipe.seed, recipe.train_pictures, classes
+        samples.labels,
+        recipe.validation_share,
+        recipe.seed,
+        recipe.train_pictures,
+        classes,
+        own_validation,
     )
     if recipe.crop_padding >= samples.images.shape[-1]:
         raise VitdemoError(
@@ -37,12 +46,17 @@ def split_labels(
     seed: int,
     count: int = 0,
     classes: Sequence[str] = (),
+    own_validation: int = 0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Split labels (N,) into sorted indices for training (`count`, or all if 0) and validation.
 
+    The last `own_validation` labels are the validation set, if there are any.
     Raises `DataError` for a class with a single image, `VitdemoError` if `count` is too large.
     """
-    train_idx, val_idx = data.stratified_split(labels, validation_fraction, seed, classes)
+    if own_validation:
+        train_idx, val_idx = torch.arange(len(labels)).tensor_split([len(labels) - own_validation])
+    else:
+        train_idx, val_idx = data.stratified_split(labels, validation_fraction, seed, classes)
     if count >= len(train_idx):
         raise VitdemoError(
             f"--train-images is {count}, but the training set has only {len(train_idx)} "
