@@ -21,10 +21,12 @@ from vitdemo.analyses.export import compute_all_maps
 from vitdemo.analyses.head_ablation import compute_head_effects
 from vitdemo.cli import app
 from vitdemo.context import AppContext
+from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.errors import ModelError, RunError
 from vitdemo.explain import attributions
 from vitdemo.explain.logit_attribution import compute_logit_attribution
 from vitdemo.explain.logit_lens import compute_logit_lens
+from vitdemo.installation import included_folder
 from vitdemo.models import patch_side
 from vitdemo.page.explore import side_by_side
 from vitdemo.runs import disambiguate_names, timm_run
@@ -123,13 +125,14 @@ def test_image_size_is_a_limited_number_of_whole_patches(name, size):
 
 
 def test_pixels_are_those_of_timms_transform():
-    image = noise(size=(300, 300))
+    image = crop_visible_square(load_image(included_folder("photos") / "cat.jpg"))
     for name in ("deit_tiny_patch16_224.fb_in1k", "vit_small_patch16_224.dino"):
         run, config = create_timm_run(f"timm:{name}"), get_pretrained_cfg(name)
         transform = create_transform(**resolve_data_config(config.to_dict()), is_training=False)
         _, pixels = AppContext([], None, CPU, [run]).prepare_input(run.preprocessing, image)
         difference = (pixels[0] - transform(image)).abs() * torch.tensor(config.std)[:, None, None]
-        assert difference.max() < 2 / 255, name  # timm rounds to 8 bits twice
+        assert difference.max() < 3 / 255, name  # timm rounds to 8 bits twice
+        assert run.notices == ()
 
 
 def test_weights_for_another_activation_are_reported():

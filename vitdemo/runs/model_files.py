@@ -20,6 +20,7 @@ from huggingface_hub.constants import HF_HOME
 from vitdemo.data.downloads import OnBytes, download_from_hub
 from vitdemo.errors import ModelError, Stopped, short_reason
 from vitdemo.models.weights import has_weights_format
+from vitdemo.paths import expand_path
 
 HUB_PREFIX, LOCAL_PREFIX = "hf-hub:", "local:"
 CONFIG_FILE, PROCESSOR_FILE = "config.json", "preprocessor_config.json"
@@ -90,7 +91,7 @@ def fetch_files(address: ModelAddress, on_bytes: OnBytes | None = None) -> Model
     """
     if address.prefix == HUB_PREFIX:
         return _fetch_from_hub(address.location, on_bytes)
-    return _find_local(Path(address.location).expanduser())
+    return _find_local(expand_path(address.location))
 
 
 def _find_local(path: Path) -> ModelFiles:

@@ -35,6 +35,7 @@ from vitdemo.models.vit_shape import (
     infer_shape,
 )
 from vitdemo.models.weights import check_fit, find_tensors, read_weights_file
+from vitdemo.paths import expand_path
 from vitdemo.runs.model_files import (
     HUB_PREFIX,
     LOCAL_PREFIX,
@@ -488,7 +489,7 @@ def _read_labels(file: str | None) -> tuple[str, ...]:
     if not file:
         return ()
     try:
-        text = Path(file).expanduser().read_text("utf-8-sig")
+        text = expand_path(file).read_text("utf-8-sig")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ModelError(f"The labels file '{file}' cannot be read: {reason}.") from error

@@ -29,6 +29,7 @@ from vitdemo.models import ModelSpec, count_parameters, patch_side
 from vitdemo.models.plain_vit import check_plain_vit
 from vitdemo.models.pretrained import build_timm, check_has_weights, check_name
 from vitdemo.models.weights import require_weights_file
+from vitdemo.paths import expand_path
 from vitdemo.runs import Evaluation, Run
 from vitdemo.runs.processors import read_timm_config
 
@@ -163,6 +164,7 @@ def create_timm_run(text: str, *, pretrained: bool = True) -> TimmRun:
         raise ModelError(f"--model '{text}' is not valid. Write timm:NAME or timm:NAME=FILE.")
     check_name(name)
     if file:
+        file = expand_path(file)
         require_weights_file(file)
     elif pretrained:
         check_has_weights(name)
@@ -202,8 +204,9 @@ def describe_activation(name: str, tag: str | None) -> list[str]:
 
     timm has each of these CLIP encoders under two names, of which one uses GELU.
     """
-    original = name.partition(".")[0].replace("_clip_", "_clip_quickgelu_")
-    if "quickgelu" in name or not tag:
+    architecture = name.partition(".")[0]
+    original = architecture.replace("_clip_", "_clip_quickgelu_")
+    if "quickgelu" in name or original == architecture or not tag:
         return []
     if f"{original}.{tag}" not in timm.list_models(f"{original}.*", pretrained=True):
         return []
