@@ -27,14 +27,14 @@ class Site:
     """The views of one context: their documents, and the answers to their requests."""
 
     def __init__(self, page: gr.Blocks):
-        self.places = bridge.list_places(page)
-        self.controls = page.bridge.descriptions
+        self.places = bridge.list_places(page) | bridge.list_controls(page)
+        self.keys = page.bridge.descriptions
         self.responder = page.bridge.responder
         self._recorded: dict[tuple, dict] = {}  # answers for views of `PAYLOADS`
 
     def build_document(self, ids: Sequence[str]) -> str:
         places = {each: self.places[each] for each in filter(None, ids)}
-        return build_document(places, self.controls, FILES_URL)
+        return build_document(places, self.keys, FILES_URL)
 
     def answer(self, request: dict) -> dict:
         """Return the answer to a request; the data of a view and its key are computed once.

@@ -197,6 +197,7 @@ class Bridge(Channel):
 
     def __init__(self, descriptions: Mapping[str, dict] | None = None):
         self.descriptions = descriptions or {}
+        self.shown: dict[str, Component] = {}  # components that have no description
         super().__init__(JS_CONNECT.replace("CONTROLS", json.dumps(self.descriptions)), "bridge")
 
     def preprocess(self, payload):
@@ -235,6 +236,20 @@ def list_places(page: gr.Blocks) -> dict[str, str]:
     return {each.elem_id: each.view_name for each in blocks if hasattr(each, "view_name")}
 
 
+def list_controls(page: gr.Blocks) -> dict[str, dict]:
+    """Return element id -> state key and properties, for the layer and all menus of runs."""
+    bridge, found = page.bridge, {}
+    keys = {each["element"]: key for key, each in bridge.descriptions.items()}
+    keys |= {each.elem_id: key for key, each in bridge.shown.items()}
+    for each in page.blocks.values():
+        if isinstance(each, RunChoice) and each.elem_id in keys:
+            names = "label", "value", "groups", "info", "nobody"
+            found[each.elem_id] = {name: getattr(each, name) for name in names}
+        elif isinstance(each, UncheckedSlider) and keys.get(each.elem_id) == "layer":
+            found[each.elem_id] = {"label": each.label}
+    return {element: {"key": keys[element], **props} for element, props in found.items()}
+
+
 def build(
     context: AppContext,
     features: Sequence[Handlers],
@@ -251,6 +266,7 @@ def build(
     descriptions = {name: describe_control(each) for name, each in controls.items()}
     bridge = Bridge(descriptions)
     bridge.responder = responder = Responder(context, features)
+    bridge.shown = dict(shown)
     progress = Channel(JS_CONNECT_TASKS, "tasks")
     answers = Channel(JS_CONNECT_ACTIONS, "actions")
 

@@ -39,10 +39,12 @@ function inOrder(handle) {
 
 // Connect the store to functions by event. `ask` and `act` return the answer, or a promise of it; `start` returns an
 // asynchronous iterator of messages. Answers have the form { text, files }. Events without a function are ignored.
-export function connect({ ask, act, start, cancel }, controls = {}) {
+// `keys` describe the state keys of controls, as in bridge.py.
+export function connect({ ask, act, start, cancel, controls }, keys = {}) {
   const [answers, results, messages] = [channel(), channel(), channel()];
   const handlers = {
     cancel,
+    controls,
     ask: lastOnly(async (request) => answers.send(await ask(request))),
     act: act && inOrder(async (request) => results.send(await act(request))),
     start: start && (async (request) => {
@@ -51,7 +53,7 @@ export function connect({ ask, act, start, cancel }, controls = {}) {
   };
   store.connectTasks(messages);
   store.connectActions(results);
-  store.connect({ ...answers, trigger: (event, request) => handlers[event]?.(request) }, controls);
+  store.connect({ ...answers, trigger: (event, request) => handlers[event]?.(request) }, keys);
 }
 
 // Use the dark theme if the browser prefers it.

@@ -1,1 +1,1 @@
-"""Views of the page in an HTML document without gradio: see `document.py`."""
+"""Views and controls of the page in an HTML document without gradio: see `document.py`."""

@@ -1,22 +1,25 @@
-// The entry module of a document without gradio: it mounts views of the page, and connects them to a server.
+// The entry module of a document without gradio: it mounts views and controls of the page, and connects them to a
+// server.
 import { connect, matchTheme } from "../page/connection.js";
 import * as page from "../page/main.js";
+import * as controls from "./controls.js";
 import * as server from "./server.js";
 
-const { places, controls, image } = JSON.parse(document.querySelector("#site").textContent);
+const { places, keys, image } = JSON.parse(document.querySelector("#site").textContent);
 
-// Add the element `id` for the view `name`, as bridge.py does with a component of gradio.
-function mountView(id, name) {
+// Add the element `id` with a view, given by its name, or with a control, given by its properties.
+function mountPlace(id, content) {
   const root = Object.assign(document.createElement("div"), { id });
-  root.append(document.createElement("div"));
   document.querySelector("#sections").append(root);
-  page.store.mount(name, root, { upload: server.upload });
+  if (typeof content === "object") return controls.mount(root, content);
+  root.append(document.createElement("div")); // as bridge.py does with a component of gradio
+  page.store.mount(content, root, { upload: server.upload });
 }
 
 matchTheme();
 window.vitdemo = page;
-connect(server, controls);
-for (const [id, name] of Object.entries(places)) mountView(id, name);
+connect({ ...server, controls: controls.update }, keys);
 page.store.set({ model: null }); // the first model of the answer
+for (const [id, content] of Object.entries(places)) mountPlace(id, content);
 page.store.start({ tabs: {}, image });
 page.store.checkModels();
