@@ -329,20 +329,21 @@ def test_filters_combine_and_are_reset_with_the_model(errors):
     expect(errors.locator("#errors-predicted input")).to_have_value("any class")
 
 
-def test_url_restores_the_filters(errors, open_page, address):
+def test_url_restores_the_filters(open_views, tested_views):
+    places = "results-model+errors-kinds+errors-pictures"
+    errors = open_views(tested_views, places, "model=first", is_new=True)
     errors.locator("#results-model select").select_option("second")
     expect_image_count(errors, "errors-pictures", 23)
     find_kind_button(errors, "All images").click()
-    choose_option(errors, "#errors-true", "bee")
+    set_state(errors, "errors.true", "bee")
     expect_image_count(errors, "errors-pictures", 30)
     errors.wait_for_url(re.compile(r"(?=.*model=second)(?=.*errors\.true=bee)(?=.*kind=all)"))
-    page = open_page(errors.url)
+    page = open_views(tested_views, places, errors.url.partition("?")[2], is_new=True)
     expect_image_count(page, "errors-pictures", 30)
     expect(page.locator("#results-model select")).to_have_value("second")
     expect(page.locator("#errors-kinds .only")).to_contain_text("bee → any class")
-    page = open_page(
-        f"{address}?tab=errors&errors.kind=no&errors.true=<i>&errors.low=nan&errors.model=x"
-    )
+    query = "errors.kind=no&errors.true=<i>&errors.low=nan&errors.model=x"
+    page = open_views(tested_views, places, query, is_new=True)
     expect_image_count(page, "errors-pictures", 25)
 
 

@@ -32,8 +32,9 @@ def test_entered_layer_is_an_integer_of_the_model_in_box_and_url(shared_page):
 @pytest.mark.parametrize(
     ("written", "layer"), [("99", 3), ("-3", 3), ("0", 3), ("1.6", 2), ("2.4", 2)]
 )
-def test_layer_of_the_url_is_an_integer_of_the_model(open_page, page_url, written, layer):
-    page = open_page(f"{page_url}?model=vit&layer={written}")
+def test_layer_of_the_url_is_an_integer_of_the_model(open_views, shown_views, written, layer):
+    query = f"picture=photo:cat&model=vit&layer={written}"
+    page = open_views(shown_views, "layer+attention", query, is_new=True)
     wait_until_drawn(page, run="vit", layer=layer)
     expect(page.locator(LAYER)).to_have_value(str(layer))
     page.wait_for_url(re.compile(rf"layer={layer}(&|$)"))

@@ -16,6 +16,7 @@ from tests.support.factories import (
     CLASSES,
     RESNET,
     VIT,
+    make_context,
     make_evaluation,
     make_run,
     write_noise_images,
@@ -43,6 +44,12 @@ def address(root, tmp_path_factory):
     data = write_noise_images(tmp_path_factory.mktemp("data"), counts)
     with serve("--runs", str(root), "--data", str(data)) as address:
         yield address
+
+
+@pytest.fixture(scope="module")
+def compared_views(view_server, root):
+    """Address of the views of these runs, without a dataset."""
+    return view_server.add(make_context(root))
 
 
 @pytest.fixture(scope="module")
@@ -122,9 +129,10 @@ def test_a_second_model_is_compared_and_curves_follow_the_classes(page):
     expect(ranking).to_contain_text("Choose a class above")
 
 
-def test_url_restores_models_and_classes_and_a_lesson_resets_them(open_page, address):
+def test_url_restores_models_and_classes_and_a_lesson_resets_them(open_views, compared_views):
     chosen = "metrics.model=second&metrics.other=best&metrics.classes=ship,dog"
-    page = open_page(f"{address}?tab=metrics&{chosen}&calibration.model=best")
+    places = "results-model+results-other+per-class+paired-test+ranking"
+    page = open_views(compared_views, places, f"{chosen}&calibration.model=best", is_new=True)
     expect(page.locator("#per-class")).to_contain_text("second classifies")
     expect(page.locator("#paired-test h2")).to_have_text("second and best on the same images")
     names = page.locator("#ranking tbody th")
@@ -132,7 +140,7 @@ def test_url_restores_models_and_classes_and_a_lesson_resets_them(open_page, add
     expect(page.locator("#results-other select")).to_have_value("best")
     now = ("metrics.classes=ship,dog", "results.model=second", "results.other=best")
     page.wait_for_url(lambda url: all(each in url for each in now) and "metrics.model" not in url)
-    page.evaluate("vitdemo.store.open('?tab=metrics')")  # as a lesson does
+    page.evaluate("vitdemo.store.open('')")  # as a lesson does
     expect(page.locator("#per-class")).to_contain_text("<i>held classifies")
     expect(page.locator("#paired-test")).to_have_text("")
     expect(names).to_have_text(["cat"])
@@ -188,8 +196,8 @@ def overlap(one: dict, other: dict) -> bool:
 JS_CENTRES = "dots => dots.map(({ cx, cy }) => [cx.baseVal.value, cy.baseVal.value])"
 
 
-def test_dots_show_a_card_and_open_their_model(address, open_page):
-    page = open_page(f"{address}?tab=compare")
+def test_dots_show_a_card_and_open_their_model(open_views, compared_views):
+    page = open_views(compared_views, "model+model-scatter")
     scatter = page.locator("#model-scatter")
     dots, card = scatter.locator(".dot"), scatter.locator(".shown")
     expect(dots).to_have_count(3)
@@ -213,7 +221,7 @@ def test_dots_show_a_card_and_open_their_model(address, open_page):
     assert name != first
     page.keyboard.press("Enter")
     expect(page.locator("#model select")).to_have_value(name)
-    expect(page.locator("#picture")).to_be_visible()
+    page.wait_for_function("vitdemo.store.state.tab === 'look'")  # which the page opens
 
 
 def test_included_models_have_readable_labels_and_failed_runs_are_apart(
