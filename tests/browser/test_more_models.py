@@ -1,4 +1,4 @@
-"""Download of timm models in the page, from a local server with random weights."""
+"""Download of timm models on the page, from a local server with random weights."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Models of other projects, from a local stand-in for the Hub and from this computer."""
+"""Third-party models, from a local stand-in for the Hub and from this computer."""
 
 import json
 import shutil

@@ -185,7 +185,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--allow-training",
         action="store_true",
-        help="let all users start training runs in the page (default: only users of this computer)",
+        help="let all users start training runs on the page (default: only users of this computer)",
     )
     parser.add_argument(
         "--share", action="store_true", help="create a public link through gradio.live"

@@ -108,9 +108,9 @@ def load_image(path: str | Path) -> Image.Image:
 def crop_visible_square(
     image: Image.Image, max_side: int = 1024, position: float = 0.5
 ) -> Image.Image:
-    """Return the largest square of an image, reduced to at most `max_side` pixels per side.
+    """Return the largest square crop of an image, with at most `max_side` pixels per side.
 
-    `position` is the position of the square along the longer side: 0 is the left or top end, and 1
+    `position` is the position of the crop along the longer side: 0 is the left or top end, and 1
     is the right or bottom end.
     """
     square = _crop_square(image, position)
@@ -126,9 +126,9 @@ def _crop_square(image: Image.Image, position: float = 0.5) -> Image.Image:
 def crop_and_resize(
     image: Image.Image, size: int, fraction: float = 1.0, interpolation: str = "bicubic"
 ) -> Image.Image:
-    """Return the centre square of an RGB image as `size` x `size` pixels, the model input.
+    """Return the centre crop of an RGB image as `size` x `size` pixels, the model input.
 
-    `fraction` is the side of the square divided by the shorter side of the image. The image is
+    `fraction` is the side of the crop divided by the shorter side of the image. The image is
     first resized to `size / fraction` pixels with Pillow's filter `interpolation`, as in timm and
     transformers.
 

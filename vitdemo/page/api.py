@@ -54,7 +54,7 @@ def register_endpoints(context: AppContext) -> None:
 
     @show_user_errors
     def classify(picture: str) -> dict:
-        """Classify the centre square of an image with every model.
+        """Classify the centre crop of an image with every model.
 
         The result contains the probability of each class, by model name.
 
@@ -176,7 +176,7 @@ def register_endpoints(context: AppContext) -> None:
 
 
 def load_uploaded_image(path: str | None) -> Image.Image:
-    """Return the centre square of an uploaded image. Raises `ImageError` for an invalid file."""
+    """Return the centre crop of an uploaded image. Raises `ImageError` for an invalid file."""
     if path is None:
         raise ImageError(f"No image was sent. {NOT_A_FILE_MESSAGE}")
     return crop_visible_square(load_image(path))

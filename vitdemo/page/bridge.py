@@ -485,7 +485,7 @@ def parse_view_state(fields: object) -> ViewState:
 
 
 def load_prepared_image(context: AppContext, request: ImageRequest | None) -> PreparedImage:
-    """Return square and preview of an image, cached. Raises `ImageError` or `DataError`."""
+    """Return crop and preview of an image, cached. Raises `ImageError` or `DataError`."""
     if request is None:
         raise ImageError("No image is chosen. Choose an image first.")
     return context.cache.get_or_compute(

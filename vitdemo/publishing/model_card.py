@@ -221,7 +221,7 @@ def _list_limits(run: Run, evaluation: Evaluation | None, licence: str) -> str:
     limits = [
         f"The model assigns every image to one of its {len(run.classes)} classes, including images "
         "that show none of them.",
-        f"It reads the centre square of an image at {size} x {size} pixels. Other preprocessing "
+        f"It reads the centre crop of an image at {size} x {size} pixels. Other preprocessing "
         "lowers the accuracy.",
         "The results hold for images like those of its dataset. Images from other sources and "
         "corrupted images were not tested.",

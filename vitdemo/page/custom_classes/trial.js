@@ -60,7 +60,7 @@ function create(element, { upload }) {
     shoot(++turn);
   }
 
-  // The central square of the camera as a small JPEG.
+  // Return the centre crop of the camera's image as a small JPEG.
   function photo() {
     const side = Math.min(video.videoWidth, video.videoHeight);
     const canvas = canvasOf(SIDE, SIDE);

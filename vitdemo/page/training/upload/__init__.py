@@ -61,7 +61,7 @@ def build(context: AppContext) -> None:
 
 
 def list_uploadable_runs(context: AppContext) -> list[Run]:
-    """Return the runs with weights and classes, without models of other projects."""
+    """Return the runs with weights and classes, without third-party models."""
     return [run for run in context.classifier_runs() if not isinstance(run, TimmRun)]
 
 
