@@ -137,15 +137,15 @@ def test_texts_have_plural_forms_and_need_all_values(shared_page):
         page.evaluate("vitdemo.fill('{a} and {b}', { a: 1 })")
 
 
-def test_initial_layer_has_the_most_faithful_map(open_page, serve_runs, tmp_path):
+def test_initial_layer_has_the_most_faithful_map(open_views, view_runs, tmp_path):
     measured = {"vit": (0.1, 0.4, 0.2), "timm": (0.3, 0.2)}
     for name, spec in (("vit", VIT), ("timm", TIMM)):
         path = make_run(tmp_path / "runs" / name, spec).path
         write_summaries(
             path, {"drop": FaithfulnessSummary(9, {"rollout": 0.15}, (), measured[name])}
         )
-    url = serve_runs()
-    page = open_page(f"{url}?model=vit")
+    url = view_runs()
+    page = open_views(url, "model+layer+attention", "picture=photo:cat&model=vit")
     layer = page.locator("#layer input[type=number]")
     for name, first in (("vit", 2), ("timm", 1), ("vit", 2)):
         choose_model(page, name)
@@ -161,7 +161,7 @@ def test_initial_layer_has_the_most_faithful_map(open_page, serve_runs, tmp_path
     page.locator("#attention .wall").get_by_role("button", name="Layer 3, head 1:").click()
     expect(layer).to_have_value("3")
     # Sections show the same layer.
-    page = open_page(f"{url}?model=vit&section=inside&inside=one_head")
+    page = open_views(url, "model+layer+one-head", "picture=photo:cat&model=vit")
     expect(page.locator("#one-head")).to_contain_text("Softmax")
     choose_model(page, "timm")
     expect(page.locator("#layer input[type=number]")).to_have_value("1")

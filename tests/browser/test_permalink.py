@@ -57,9 +57,9 @@ def test_choices_are_written_to_the_url_and_a_link_is_copied(shared_page, photo)
         expect(toast.last).to_contain_text("Copy the link from the address bar")
 
 
-def test_url_restores_model_layer_rollout_and_image(open_page, page_url):
-    query = "?model=vit&layer=1&of=mean&fusion=max&discard=0.5&picture=photo:tower&crop=0.10"
-    page = wait_until_ready(open_page(page_url + query))
+def test_url_restores_model_layer_rollout_and_image(open_views, shown_views):
+    query = "model=vit&layer=1&of=mean&fusion=max&discard=0.5&picture=photo:tower&crop=0.10"
+    page = open_views(shown_views, "model+picture+attention", query, is_new=True)
     wait_until_drawn(page, run="vit", layer=1, source="mean")
     assert get_selected_model(page) == "vit"
     page.locator("#attention .source").select_option("rollout")
@@ -80,10 +80,10 @@ def test_url_selects_the_explained_class(open_page, page_url):
     page.wait_for_url(lambda url: "unicorn" not in url)
 
 
-def test_url_of_a_damaged_model_shows_an_error(open_page, serve_runs, tmp_path):
+def test_url_of_a_damaged_model_shows_an_error(open_views, view_runs, tmp_path):
     make_run(tmp_path / "runs" / "vit")
     (make_run(tmp_path / "runs" / "cut").path / runs.WEIGHTS_FILE).write_bytes(b"half a file")
-    page = open_page(f"{serve_runs()}?model=cut&layer=2")
+    page = open_views(view_runs(), "model+attention", "model=cut&layer=2")
     expect(page.get_by_text("The weights of 'cut' cannot be loaded")).not_to_have_count(0)
     assert get_selected_model(page) == "cut"
     choose_model(page, "vit")
@@ -107,8 +107,9 @@ def test_invalid_url_opens_the_default_view(open_page, page_url, query):
     page.wait_for_url(lambda url: "tab=" not in url and ("layer=1" in url) == ("layer=1&" in query))
 
 
-def test_unknown_model_in_the_url_is_reported(open_page, page_url):
-    page = wait_until_ready(open_page(f"{page_url}?model=nobody"))
+def test_unknown_model_in_the_url_is_reported(open_views, shown_views):
+    page = open_views(shown_views, "model+picture+attention", "model=nobody", is_new=True)
+    wait_until_ready(page)
     about = page.locator("#picture .about")
     expect(about).to_contain_text("There is no model 'nobody'.")
     choose_model(page, "vit")
