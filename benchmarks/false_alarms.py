@@ -2,14 +2,16 @@
 
     python benchmarks/false_alarms.py --images 100 --only vit-scratch --fill drop
 
-Two such maps are tested on validation images, for the class that the model predicts: the edge map,
-and the mean relevance of all other images in the sample. (For maps that do not use the image, see
-`tests/explain/faithfulness/test_baselines.py`.) The table has the percentage of images on which
-each map is significantly better than random orders, than its transformed copies, and than both. The
-first line has the mean score of relevance when the logits are divided by a temperature.
+Four such maps are tested on validation images, for the class that the model predicts. A blob at a
+random place and a blob at the centre do not use the image. The edge map uses the image. The mean
+relevance of all other images in the sample uses the model. The table has the percentage of images
+on which each map is significantly better than random orders, than its transformed copies, and than
+both. The first line has the mean score of relevance when the logits are divided by a temperature.
+(For more random maps, see `tests/explain/faithfulness/test_baselines.py`.)
 """
 
 import copy
+import math
 import sys
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from benchmarks.faithfulness import describe_machine, draw_validation_images, ma
 from vitdemo import data, runs  # noqa: E402
 from vitdemo.explain import attributions, faithfulness  # noqa: E402
 from vitdemo.explain.faithfulness import SIGNIFICANCE_LEVEL  # noqa: E402
+from vitdemo.explain.faithfulness.baselines import centre_map  # noqa: E402
 from vitdemo.metrics.intervals import wilson_interval  # noqa: E402
 from vitdemo.training import choose_device  # noqa: E402
 from vitdemo.training.devices import supports_fast_bfloat16  # noqa: E402
@@ -33,6 +36,9 @@ TESTED_TEMPERATURES = (0.5, 1.0, 2.0, 4.0)
 
 def main() -> None:
     parser = make_parser(__doc__, images=100, fill="drop")
+    parser.add_argument(
+        "--fixed", action="store_true", help="only the maps that do not use the image"
+    )
     args = parser.parse_args()
     device, source = choose_device("cpu"), data.open_dataset(args.data, download=False)
     print(describe_machine(device), flush=True)
@@ -41,17 +47,20 @@ def main() -> None:
             model = runs.load_model(run, device).requires_grad_(False)
             images = run.preprocessing(draw_validation_images(run, source, args.images).images)
             print(f"\n**{run.name}, replacement: {args.fill}, {len(images)} validation images**\n")
-            print(describe_temperature_effect(model, images, args.fill), flush=True)
-            print(f"\n{alarm_table(model, images, args.fill)}", flush=True)
+            if not args.fixed:
+                print(describe_temperature_effect(model, images, args.fill), flush=True)
+            print(f"\n{alarm_table(model, images, args.fill, args.fixed)}", flush=True)
 
 
-def alarm_table(model: nn.Module, images: Tensor, fill: str) -> str:
+def alarm_table(model: nn.Module, images: Tensor, fill: str, only_fixed: bool) -> str:
     """Format a row per kind of map, with 95% intervals of the percentages, as Markdown."""
-    found = {}
-    relevance = compute_relevance_maps(model, images)
+    found, relevance = {}, None if only_fixed else compute_relevance_maps(model, images)
     for at, image in enumerate(images):
-        others = (relevance.sum(0) - relevance[at]) / (len(relevance) - 1)
-        for name, values in uninformed_maps(image[None], others).items():
+        maps = fixed_maps(attributions.cell_grid(model, image[None]), at)
+        if not only_fixed:
+            others = (relevance.sum(0) - relevance[at]) / (len(relevance) - 1)
+            maps |= uninformed_maps(image[None], others)
+        for name, values in maps.items():
             found.setdefault(name, []).append(
                 compute_p_values(model, image[None], values, fill, at)
             )
@@ -65,10 +74,26 @@ def alarm_table(model: nn.Module, images: Tensor, fill: str) -> str:
     return "\n".join(lines)
 
 
+def fixed_maps(grid: tuple[int, int], seed: int) -> dict[str, Tensor]:
+    """Return maps (rows, columns) that use neither the image nor the model."""
+    return {
+        "blob at a random place": random_blob(grid, seed),
+        "blob at the centre": centre_map(*grid),
+    }
+
+
 def uninformed_maps(image: Tensor, others: Tensor) -> dict[str, Tensor]:
     """Return maps (rows, columns) that do not use the model's output for this image."""
     edges = faithfulness.edge_map(image, tuple(others.shape))
     return {"edge map": edges, "mean relevance of other images": others}
+
+
+def random_blob(grid: tuple[int, int], seed: int) -> Tensor:
+    """Return the negative distance (rows, columns) of each patch from a random patch."""
+    place = int(torch.randint(math.prod(grid), (1,), generator=torch.Generator().manual_seed(seed)))
+    row, column = divmod(place, grid[1])
+    down, right = torch.arange(grid[0]) - row, torch.arange(grid[1]) - column
+    return -torch.hypot(down[:, None].float(), right.float())
 
 
 def compute_relevance_maps(model: nn.Module, images: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """Attribution maps of the section "Why this class?", their scores, their payload and tasks."""
 
+from dataclasses import replace
 from unittest.mock import Mock
 
 import numpy as np
@@ -38,6 +39,7 @@ from vitdemo.page.explore.class_attribution import (
     control_updates,
     payload,
 )
+from vitdemo.page.explore.class_attribution.blocks import label_fill
 from vitdemo.page.image_sources import ImageRequest
 from vitdemo.training.devices import supports_fast_bfloat16
 
@@ -418,6 +420,13 @@ def test_choices_match_the_model(shown, ask):
     assert controls["why"]["choices"][0] == (f"predicted class ({predicted})", "")
     assert [value for _, value in controls["not"]["choices"]] == ["", *CLASSES]
     fill = payload(shown, view_state("resnet", fill="drop")).controls["fill"]
+    zero = replace(shown.find_run("vit").preprocessing, mean=(0.5, 0.4, 0)).zero_colour
+    assert zero == (128, 102, 0)  # the colour of the input 0
+    run = shown.find_run("resnet")
+    label = f"Uniform colour (RGB {', '.join(map(str, run.preprocessing.zero_colour))})"
+    assert fill["choices"][0] == (label, "mean")
+    black = replace(run, preprocessing=replace(run.preprocessing, mean=(0, 0, 0)))
+    assert label_fill("mean", black) == "Uniform colour (RGB 0, 0, 0)"
     assert [value for _, value in fill["choices"]] == ["mean", "blur"]
     assert fill["value"] == "mean"  # a ResNet has no tokens to drop
     assert choose_fill(ask(0), view_state(fill="zero")) == "drop"

@@ -29,7 +29,7 @@ from vitdemo.page.results.compare.recipe_ablation import compute_run_ablation
 from vitdemo.page.results.errors import KIND_TEXTS
 from vitdemo.report.calibration import temperature_block
 from vitdemo.runs.evaluate import split_of
-from vitdemo.runs.reference import POSSIBLE_PERCENTILE, PROBABLE_PERCENTILE, read_reference
+from vitdemo.runs.reference import RATHER_UNLIKE_PERCENTILE, UNLIKE_PERCENTILE, read_reference
 from vitdemo.training import predict_logits
 from vitdemo.training.recipes import RECIPES
 
@@ -300,9 +300,9 @@ def test_cat_photo_is_similar_to_training_images_and_tower_is_not(shipped):
     run = shipped.find_run("finetune-deit-tiny")
     for file in others:
         percentile = shipped.predict(run, load_image(file)).similarity_percentile
-        assert (percentile < POSSIBLE_PERCENTILE) == (name_of(file) != "bus")
+        assert (percentile < RATHER_UNLIKE_PERCENTILE) == (name_of(file) != "bus")
         if name_of(file) == "tower":
-            assert percentile < PROBABLE_PERCENTILE
+            assert percentile < UNLIKE_PERCENTILE
 
 
 def test_every_model_classifies_the_initial_photo_correctly(trained, shipped):

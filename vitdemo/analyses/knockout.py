@@ -19,8 +19,8 @@ from vitdemo.runs import Run
 
 # Measured by `benchmarks/knockout.py`; docs/attention.md has the table.
 KNOCKOUT_FINDING = (
-    "In the included models, the prediction mainly depends on information that the class token "
-    "reads in the last two or three layers."
+    "In the included models, the prediction mainly needs information that the class token reads in "
+    "the last two or three layers."
 )
 
 

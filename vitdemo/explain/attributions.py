@@ -127,7 +127,7 @@ def attribute(
     Args:
         method: a name in `METHODS`.
         model: in eval mode. Other threads may use it at the same time.
-        images: normalised, (B, 3, S, S), so that zero is the mean colour.
+        images: normalised, (B, 3, S, S). Zero is `Preprocessing.zero_colour`.
         target: one class for all images, or a LongTensor (B,) with one class per image.
         path_steps: numbers of steps of Integrated Gradients, tried in turn until the completeness
             gap is below `MAX_COMPLETENESS_GAP` (default: `INTEGRATION_STEPS`).
@@ -376,7 +376,7 @@ def _path_integral(subject: _AttributionInput, i: int, on_step: OnStep) -> Tenso
         pixels = IntegratedGradients(score).attribute(
             # float32, because bfloat16 cannot represent the small steps of the path
             forward_pass.upcast(image.clone()),
-            baselines=0.0,  # the mean colour
+            baselines=0.0,  # the uniform colour
             n_steps=steps,
             # A backward pass needs more memory than a forward pass.
             internal_batch_size=ATTRIBUTION_BATCH_SIZE // 4,
@@ -397,7 +397,7 @@ def completeness_gap(model: nn.Module, images: Tensor, maps: Tensor, weights: Te
     one-hot vector for a class, or the difference of two one-hot vectors for a contrast.
     """
     change = log_score(model, images, weights) - log_score(model, torch.zeros_like(images), weights)
-    tiny = torch.finfo(change.dtype).tiny  # `change` is 0 for an image of uniform mean colour
+    tiny = torch.finfo(change.dtype).tiny  # `change` is 0 for an image of the uniform colour
     return (maps.sum(dim=(1, 2)) - change).abs() / change.abs().clamp(min=tiny)
 
 
@@ -423,7 +423,7 @@ def occlude(
     grid: tuple[int, int],
     on_step: OnStep | None = None,
 ) -> Tensor:
-    """Compute the decrease (B, rows, columns, ...) of a score when a cell gets the mean colour.
+    """Compute the decrease (B, rows, columns, ...) of a score when a cell becomes 0.
 
     Zeiler & Fergus 2014, https://arxiv.org/abs/1311.2901, section 4.2. `images` are (B, 3, S, S).
     `score` takes variants (n, 3, S, S) of the images, and the index (n,) of each variant's image;
@@ -438,7 +438,7 @@ def occlude(
         report(int(chunk[0]), total)
         picture, hidden = chunk // (rows * columns), chunk % (rows * columns)
         kept = cell != hidden[:, None, None]  # (chunk, S, S)
-        holed = images[picture] * kept[:, None]  # zero is the mean colour
+        holed = images[picture] * kept[:, None]  # zero is the uniform colour
         scores.append(score(holed, picture))
     report(total, total)
     whole = score(images, torch.arange(B, device=images.device))  # (B, ...)
@@ -464,8 +464,8 @@ METHODS = {
             "relevance",
             "Relevance",
             "Attention weights of all layers, weighted by the gradient of the class's logit and "
-            "accumulated from layer to layer (Chefer et al. 2021). The map shows only patches that "
-            "support the class, and ignores the MLPs.",
+            "accumulated from layer to layer (Chefer et al. 2021). The map has no negative values, "
+            "so it does not show patches that oppose the class. It ignores the MLPs.",
             ("vit",),
             _relevance,
         ),
@@ -491,8 +491,8 @@ METHODS = {
         AttributionMethod(
             "integrated_gradients",
             "Integrated Gradients",
-            "Gradient of the class's log-probability, integrated from a uniform image of the mean "
-            "colour to this image (Sundararajan et al. 2017). The values add up to the change of "
+            "Gradient of the class's log-probability, integrated from a uniform image (the input "
+            "0) to this image (Sundararajan et al. 2017). The values add up to the change of "
             "the log-probability. A different starting image gives a different map.",
             _ALL_KINDS,
             _integrated_gradients,
@@ -504,9 +504,9 @@ METHODS = {
         AttributionMethod(
             "occlusion",
             "Occlusion",
-            "Decrease of the class's log-probability when a single patch is replaced by the mean "
-            "colour (Zeiler & Fergus 2014). A patch gets a low value if its neighbours contain the "
-            "same information. The model may never have seen such a patch in training.",
+            "Decrease of the class's log-probability when a single patch gets a uniform colour "
+            "(the input 0; Zeiler & Fergus 2014). A patch gets a low value if its neighbours "
+            "contain the same information. The model may never have seen such a patch in training.",
             _ALL_KINDS,
             _occlusion,
             is_signed=True,

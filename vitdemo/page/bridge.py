@@ -507,8 +507,8 @@ def load_trace(context: AppContext, state: ViewState) -> ImageTrace:
 def choose_layer(context: AppContext, state: ViewState, run: Run) -> int:
     """Return the chosen layer of `run`, clamped to 1..L.
 
-    If the user chose no layer, return the layer of the most faithful map. Raises `RunError` if the
-    model has no attention.
+    If the user chose no layer, return the layer of the map with the highest mean score. Raises
+    `RunError` if the model has no attention.
     """
     layers = context.count_layers(run)
     if not layers:

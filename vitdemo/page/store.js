@@ -263,7 +263,7 @@ export function redraw(name) {
   for (const each of mounted) if (each.name === name && isDrawn(each)) render(each);
 }
 
-// --- the layer: the user's choice, or the layer of the model's most faithful map ---
+// --- the layer: the user's choice, or the layer of the map with the highest mean score ---
 
 let chosenLayer = 0; // 0: not chosen
 let depth = null; // { name, layers, layer } of a model: number of layers, and the layer to begin with

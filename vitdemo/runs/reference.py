@@ -25,10 +25,10 @@ NUM_NEIGHBOURS = 10
 NUM_REFERENCE_IMAGES = 800  # float16 features of dimension 192 take 0.3 MB
 MAX_VALIDATION = 2_000
 MIN_VALIDATION = 100  # so that one percentile corresponds to at least one image
-# Below the 5th percentile of validation scores, an image possibly shows none of the classes; below
-# the 1st, probably. docs/figures.md lists the error rates on photos of other objects and of the
-# classes.
-POSSIBLE_PERCENTILE, PROBABLE_PERCENTILE = 5.0, 1.0
+# Percentiles of validation scores below which the page describes an image as rather unlike, and as
+# unlike the training images. docs/figures.md lists how often photos of other objects and of the
+# classes are below them.
+RATHER_UNLIKE_PERCENTILE, UNLIKE_PERCENTILE = 5.0, 1.0
 REFERENCE_BATCH_SIZE = 250
 
 

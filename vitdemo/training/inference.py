@@ -27,6 +27,14 @@ class Preprocessing:
     crop: float = 1.0
     interpolation: str = "bicubic"
 
+    @property
+    def zero_colour(self) -> tuple[int, int, int]:
+        """RGB colour, 0 to 255, that becomes the input 0: the mean of the normalisation.
+
+        It is black for a model whose pixels are not normalised.
+        """
+        return tuple(round(255 * channel) for channel in self.mean)
+
     def crop_image(self, image: Image.Image) -> np.ndarray:
         """Return the centre crop (3, size, size) uint8 of an RGB image."""
         return to_uint8(crop_and_resize(image, self.size, self.crop, self.interpolation))

@@ -106,7 +106,7 @@ def measure_perturbation_curves(
     Also measures the curves of the centre-first order (`CENTRE_BASELINE`) and of random orders.
 
     Args:
-        image: normalised, (1, 3, S, S), so that zero is the mean colour.
+        image: normalised, (1, 3, S, S). Zero is `Preprocessing.zero_colour`.
         target: the class whose probability is measured. With `against`, the probability is
             normalised over only these two classes.
         maps: maps (rows, columns) by name, all on the same grid. With `fill="drop"`, the grid must

@@ -1,7 +1,7 @@
 """Replacements for removed patches, and predictions for images with removed patches.
 
-A removed patch is replaced by the mean colour, by the blurred image or by a function of the caller.
-Alternatively, a ViT can drop the patch's token, without a replacement.
+A removed patch is replaced by the input 0 ("mean"), by the blurred image or by a function of the
+caller. Alternatively, a ViT can drop the patch's token, without a replacement.
 
 Letters: P patches (rows x columns), n sets of patches, S side, C classes.
 """

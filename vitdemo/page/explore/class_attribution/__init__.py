@@ -32,6 +32,7 @@ from vitdemo.page.explore.class_attribution.blocks import (
     FILL_LABELS,
     ORDER_COLOURS,
     class_map_row,
+    label_fill,
     result_blocks,
     score_payload,
 )
@@ -172,7 +173,7 @@ def control_updates(
     names = [(f"{name} (the true class)" if name == true_class else name, name) for name in ordered]
     predicted = f"predicted class ({classes[int(found.probabilities.argmax())]})"
     against = NO_CLASS_VALUE if found.against is None else classes[found.against]
-    fills = [(words, name) for name, words in FILL_LABELS.items() if name in found.fills]
+    fills = [(label_fill(name, found.run), name) for name in FILL_LABELS if name in found.fills]
     return {
         "why": {"choices": [(predicted, PREDICTED_CLASS_VALUE), *names], "value": target},
         "not": {"choices": [("none", NO_CLASS_VALUE), *names], "value": against},

@@ -38,13 +38,14 @@ from vitdemo.figures import Curve
 from vitdemo.figures.charts import plot_faithfulness
 from vitdemo.figures.curves import HUES
 from vitdemo.metrics import DASH, format_signed
+from vitdemo.runs import Run
 
 BADGE_HELP = (
     "On {count} {part} images, no other map of this model scored significantly higher. This map "
     "scored significantly higher than the centre-first order and the edge map (paired t-tests with "
     "Holm's correction, p < 0.05; replacement: {fill}; {steps} steps)"
 )
-FILL_LABELS = {"drop": "Token dropped", "mean": "Mean colour", "blur": "Blurred image"}
+FILL_LABELS = {"drop": "Token dropped", "mean": "Uniform colour", "blur": "Blurred image"}
 COLOURED_METHODS = (
     "relevance",
     "gradient_rollout",
@@ -110,13 +111,19 @@ ABOUT_COMPARISONS = (
     "convolutional model was trained with a square removed from each image (Cutout). Other models "
     "may never have seen a removed patch."
 )
+ABOUT_COLOUR = (
+    "**Uniform colour** is the model's input 0: the mean colour of its normalisation, here RGB "
+    "{colour}. Occlusion and Integrated Gradients use the same colour. *Change the image* uses "
+    "the mean colour of the image instead, because all models receive this image."
+)
 ABOUT_CHECKS = (
     "**Does the map depend on the class and on the classifier head?** The numbers contain its rank "
-    "correlation with the map for the runner-up class. They also contain its rank correlations "
+    "correlation with the map for the runner-up class. They also contain its mean rank correlation "
     f"with the maps of {NUM_RANDOM_HEADS} models with a randomised classifier head (Adebayo et al. "
-    "2018). The baseline is the correlation between these maps, which is not 0. A map passes the "
-    "check if its correlation is not significantly higher than the baseline. If both correlations "
-    "are near 1, the map depends only on the image and on the layers before the classifier head."
+    "2018), and the mean correlation between these maps, which is not 0. If both means are near 1, "
+    "the map depends only on the image and on the layers before the classifier head. A large p "
+    "does not show that the map depends on the head: a map that ignores the head has p = 1. The "
+    "check does not test the other layers."
 )
 MAPS_NOT_MEASURED_MESSAGE = 'Not measured yet: {titles}. Press "Test faithfulness".'
 
@@ -241,10 +248,14 @@ def checks_table(answer: ClassMaps) -> Table:
         ),
         Column(
             "between random heads",
-            "Mean rank correlation of these maps with each other. It is the baseline of the "
-            "previous column.",
+            "Mean rank correlation of these maps with each other. If both means are near 1, the "
+            "map does not depend on the classifier head.",
         ),
-        Column("p", "Test whether the first mean is higher than the second."),
+        Column(
+            "p",
+            "Probability of such a high first mean if the classifier head were one more randomised "
+            "head. It is 1 for a map that ignores the classifier head.",
+        ),
         Column(
             "completeness error",
             "The values of Integrated Gradients add up to the change of the log-probability, with "
@@ -294,6 +305,16 @@ def result_blocks(answer: ClassMaps, known: FaithfulnessResult | None) -> list[D
     ]
 
 
+def format_zero_colour(run: Run) -> str:
+    return ", ".join(map(str, run.preprocessing.zero_colour))
+
+
+def label_fill(fill: str, run: Run) -> str:
+    """Return the label of a replacement; the uniform colour depends on the model."""
+    label = FILL_LABELS[fill]
+    return f"{label} (RGB {format_zero_colour(run)})" if fill == "mean" else label
+
+
 def about_blocks(answer: ClassMaps) -> list[DocumentBlock]:
     captions = [f"**{found.method.title}**: {found.method.caption}" for found in answer.maps]
     return [
@@ -301,6 +322,7 @@ def about_blocks(answer: ClassMaps) -> list[DocumentBlock]:
         Bullets(captions),
         Text(ABOUT_TEST),
         Bullets(ABOUT_BASELINES),
+        Text(ABOUT_COLOUR.format(colour=format_zero_colour(answer.run))),
         *map(Text, (ABOUT_P_VALUES, ABOUT_COMPARISONS, ABOUT_CHECKS)),
     ]
 

@@ -22,7 +22,8 @@ EMPTY_LAYER_RANGE = {"barred_first": 1, "barred_last": 0}
 MAX_CLASSES = 5  # classes in the card; the class predicted after the knock-out is added to these
 KNOCKOUT_INTRO = (
     "In the chosen layers, the class token cannot attend to any patch. If the prediction stays the "
-    f"same, it does not depend on this attention. {KNOCKOUT_FINDING}"
+    "same, it does not need this attention, because later layers may supply the same information. "
+    f"{KNOCKOUT_FINDING}"
 )
 NO_LAYER_MESSAGE = "No layer is blocked. Move the second slider to block layers 1 to that layer."
 KNOCKOUT_CAVEAT = (

@@ -17,7 +17,7 @@ from vitdemo.metrics.training_progress import recipe_field
 from vitdemo.page.bridge import ViewState, load_square
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
 from vitdemo.runs import Run
-from vitdemo.runs.reference import POSSIBLE_PERCENTILE, PROBABLE_PERCENTILE
+from vitdemo.runs.reference import RATHER_UNLIKE_PERCENTILE, UNLIKE_PERCENTILE
 
 VIEW = "predictions"
 NUM_CARD_CLASSES = 3  # maximum number of classes shown per model
@@ -69,25 +69,19 @@ def _card(answer: Prediction, label: str | None) -> dict:
         "classes": [answer.run.classes[i] for i in indices],
         "probabilities": [round(float(value), 6) for value in values],
         "label": label if label in answer.run.classes else None,
-        "unusual": warn_if_unusual(answer, label),
+        "unusual": warn_if_unusual(answer),
         "known": describe_classes(answer.run),
     }
 
 
-def warn_if_unusual(answer: Prediction, label: str | None) -> str:
-    """Return a warning for an image that is unlike the run's training images, else "".
-
-    If the true class is one of the model's classes, the warning only states the similarity.
-    """
+def warn_if_unusual(answer: Prediction) -> str:
+    """Return a warning for an image that is unlike the run's training images, else ""."""
     percentile = answer.similarity_percentile
-    if percentile is None or percentile >= POSSIBLE_PERCENTILE:
+    if percentile is None or percentile >= RATHER_UNLIKE_PERCENTILE:
         return ""
     share = f"{int(100 - percentile)}% of" if percentile > 0 else "all"
-    words = f"less like the training images than {share} validation images."
-    if label in answer.run.classes:
-        return words.capitalize()
-    likely = "Probably" if percentile < PROBABLE_PERCENTILE else "Possibly"
-    return f"{likely} none of the {len(answer.run.classes)} classes: {words}"
+    start = "Unlike" if percentile < UNLIKE_PERCENTILE else "Rather unlike"
+    return f"{start} the training images: less similar to them than {share} validation images."
 
 
 def describe_classes(run: Run) -> str:
@@ -125,7 +119,7 @@ def prediction_notes(runs: list[Run]) -> list[str]:
                 f"The models have {len(classes)} classes: {', '.join(classes)}. Every image "
                 "is assigned to one of these classes. A model's percentages add up to 100. A note "
                 "marks an image that is less similar to the training images than "
-                f"{100 - POSSIBLE_PERCENTILE:.0f}% of the validation images. The note can be "
+                f"{100 - RATHER_UNLIKE_PERCENTILE:.0f}% of the validation images. The note can be "
                 "missing for other classes, and can mark unusual images of known classes."
             )
     for run in runs:
