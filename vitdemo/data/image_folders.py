@@ -152,8 +152,7 @@ def _get_size(path: str) -> int | None:
 
 
 def _hash_file(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").digest()
+    return hashlib.sha256(Path(path).read_bytes()).digest()
 
 
 def list_loose_files(parent: Path) -> list[str]:

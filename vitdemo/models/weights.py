@@ -51,16 +51,18 @@ _OTHER_KINDS = {  # first bytes: kind of file
     b"\x08": "possibly an ONNX file",
 }
 # Harmless types that training programs save next to the weights: options, and NumPy's numbers
-# (`best_acc`). Each number has a type of its own. Files of NumPy 1 have another name of `scalar`.
+# (`best_acc`). Each number has a type of its own. Files of NumPy 1 and 2 have other names of the
+# functions that create a number and an array.
 _SAFE_TYPES = [
     argparse.Namespace,
     np.dtype,
     np.ndarray,
     *{type(np.dtype(kind)) for kind in "?bhilqBHILQefd"},
-    (np._core.multiarray.scalar, "numpy.core.multiarray.scalar"),
-    (np._core.multiarray.scalar, "numpy._core.multiarray.scalar"),
-    (np._core.multiarray._reconstruct, "numpy.core.multiarray._reconstruct"),
-    (np._core.multiarray._reconstruct, "numpy._core.multiarray._reconstruct"),
+    *(
+        (function, f"numpy.{core}.multiarray.{function.__name__}")
+        for function in (np.float64().__reduce__()[0], np.zeros(0).__reduce__()[0])
+        for core in ("core", "_core")
+    ),
 ]
 
 
