@@ -97,6 +97,13 @@ class ClaimInputs:
         ]
         return parts, found.labels[: self.num_images]
 
+    def load_validation_images(self, run: Run, skipped: int = 0) -> Tensor:
+        """Return validation images (N, 3, S, S) uint8 of `run` after the first `skipped` images."""
+        if self.source is None:
+            raise VitdemoError("the validation images are not available")
+        count = skipped + self.num_images
+        return draw_validation_images(run, self.source, count).images[skipped:]
+
 
 def largest_weights(subjects: ClaimInputs) -> ClaimRows:
     """Without the division by sqrt(D/H), the largest weight of a row is 0.6 to 0.9 on average.
@@ -217,9 +224,9 @@ def first_maps(subjects: ClaimInputs) -> ClaimRows:
     """
     rows = []
     for run, model in subjects.load_transformers():
-        measured = max(each.pictures for each in load_summaries(subjects.context, run).values())
-        count = measured + subjects.num_images
-        images = draw_validation_images(run, subjects.source, count).images[measured:]
+        summaries = load_summaries(subjects.context, run).values()
+        measured = max((each.pictures for each in summaries), default=0)
+        images = subjects.load_validation_images(run, measured)
         chosen, grid = choose_first_map(subjects.context, run), model.patch_embed.grid_size
         scores = []
         for image in run.preprocessing(images).split(1):
@@ -244,7 +251,7 @@ def tied_patches(subjects: ClaimInputs) -> ClaimRows:
     """
     rows = []
     for run, model in subjects.load_transformers():
-        images = draw_validation_images(run, subjects.source, subjects.num_images).images
+        images = subjects.load_validation_images(run)
         results = []
         for image in run.preprocessing(images).split(1):
             target = int(model(image).argmax())

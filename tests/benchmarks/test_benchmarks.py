@@ -17,6 +17,7 @@ from benchmarks import (
     ood,
     speedrun,
     standard_loop,
+    test_sets,
     train,
     train_all,
 )
@@ -226,6 +227,11 @@ def test_attention_claims_are_computed_on_test_images(tmp_path):
         assert rows and all(name.startswith("vit") for name, _ in rows)
     ((_, accuracies),) = claims.lens_accuracy(inputs)
     assert len(accuracies.split()) == VIT.options["depth"] + 1
+
+
+def test_intervals_of_bursts_cover_the_accuracy_only_with_the_effective_size():
+    by_image, bootstrap, effective = test_sets.measure_coverage(0.9, 1.0, 60)
+    assert by_image < 0.6 and bootstrap < 0.8 and effective > 0.85  # 37%, 53%, 96% of 1,000
 
 
 class SyntheticWithLabels(data.SyntheticDataset):
