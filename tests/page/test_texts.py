@@ -21,6 +21,7 @@ ALLOWED = {
     "map canvas": "selector",
     "system-ui, sans-serif": "fonts",
     f"{PLACEHOLDER}.md": "name of a file",
+    f"data: {PLACEHOLDER}": "message of a response stream",
 }
 # Code before a literal that is no text: a selector, class, style or compared value.
 CODE_CONTEXT = re.compile(

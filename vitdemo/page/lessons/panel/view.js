@@ -273,7 +273,7 @@ document.addEventListener("click", ({ target }) => {
 
 // In teach mode, keys of a presenter's remote turn the steps. A map or a button that was clicked has the focus, but keys
 // are for it only after the Tab key. Keys that change the value of a field are always for the field.
-const FIELDS = "input, select, textarea, [contenteditable], [role=slider]";
+const isField = (target) => target.matches("input, select, textarea, [contenteditable], [role=slider]");
 const MOVES = { ArrowRight: goOn, PageDown: goOn, ArrowLeft: goBack, PageUp: goBack };
 let isPointerFocus = true;
 document.addEventListener("pointerdown", () => (isPointerFocus = true), true);
@@ -285,7 +285,7 @@ document.addEventListener("keydown", (event) => {
   if (key !== "Tab") spotlight.brighten();
   if (!store.state.teach || event.ctrlKey || event.altKey || event.metaKey || event.shiftKey) return;
   const isTitle = target === document.body || target === part("title");
-  if (!isTitle && (!isPointerFocus || target.matches(FIELDS))) return;
+  if (!isTitle && (!isPointerFocus || isField(target))) return;
   const move = isTitle && key === " " ? goOn : MOVES[key];
   if (!move) return;
   event.preventDefault();
