@@ -296,6 +296,32 @@ def test_lesson_3_states_the_measured_distances_of_any_model(shipped, name, side
     assert because.split(near)[0].count("Other models differ:") == 1
 
 
+def test_softmax_and_weighted_sum_by_hand_are_correct(shipped):
+    run = shipped.find_run("vit-scratch")
+    trace, model = shipped.trace_image(run, load_photo()), shipped.load_model(run)
+    q, k, _ = compute_qkv(model, trace.tokens[2][None].float(), 2)
+    powers = (q[0, 0, 0] @ k[0, 0].T * model.blocks[2].attn.scale).detach().exp()  # (N,)
+    weights = trace.attention[2, 0, 0].float()
+    expected = {
+        "softmax_power": f"{powers[0]:.4g}",
+        "softmax_total": f"{powers.sum():.4g}",
+        "softmax_weight": f"{100 * weights[0]:.1f}",
+    }
+    facts = {name: read_fact(shipped, "vit-scratch", name) for name in expected}
+    assert facts == expected
+    ratio = float(facts["softmax_power"]) / float(facts["softmax_total"])  # of the shown digits
+    assert f"{100 * ratio:.1f}" == facts["softmax_weight"]
+
+    lesson = next(each for each in read_lessons(INCLUDED)[0] if each.name == "2-attention")
+    (step,) = (each for each in lesson.steps if each.title == "Weighted sum by hand")
+    text = " ".join(step.text)
+    values = [[int(n) for n in pair] for pair in re.findall(r"\((\d+), (\d+)\)", text)]
+    shares = np.array([int(n) / 100 for n in re.findall(r"(\d+)%", text)])
+    output = shares @ values
+    assert np.isclose(shares.sum(), 1) and float(step.question.number) == output[1]
+    assert f"the output is ({output[0]:g}, {output[1]:g})" in step.question.because
+
+
 @pytest.mark.parametrize(("name", "side"), MODELS)
 def test_largest_weights_match_the_queries_and_keys(shipped, name, side):
     run = shipped.find_run(name)

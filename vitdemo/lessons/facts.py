@@ -23,7 +23,7 @@ from vitdemo.explain import statistics
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.explain.logit_lens import compute_logit_lens
 from vitdemo.explain.norms import summed_head_norms
-from vitdemo.explain.qkv import head_scale
+from vitdemo.explain.qkv import compute_layer_qkv, head_scale
 from vitdemo.metrics import (
     ConfusedPair,
     confusion_matrix,
@@ -54,6 +54,7 @@ from vitdemo.runs import Run, find_pretraining
 LESSON_IMAGE = OURS / "cat.jpg"  # the photo on which the lessons measure their facts
 # Thresholds, relative to the attention distance of a head with uniform attention.
 SHORT_DISTANCE, LONG_DISTANCE = 0.5, 0.85
+SOFTMAX_LAYER = 3  # layer (from 1) whose first head has the softmax to compute by hand
 FEW_PATCHES = 3  # number of most attended patches in the facts `few_...`
 CANVAS_SIDE = 224  # image side in pixels in "Change the image", for the included models
 PIECES = 8  # rows and columns of the pieces that are shuffled or removed
@@ -224,6 +225,25 @@ def _unscaled_weight(context: AppContext, run: Run) -> str:
         unscaled = statistics.softmax_without_scale(weights.float(), head_scale(model, layer))
         means.append(statistics.largest_weight(unscaled).mean().item())
     return percent_text(sum(means) / len(means))
+
+
+def _softmax_example(context: AppContext, run: Run) -> tuple[float, float]:
+    """Return e^score of one key and the sum of e^score over all keys, as "One head" shows them.
+
+    Both the query and the key are the class token, in head 1.
+    """
+    trace = trace_photo(context, run)
+    if not trace.prefix_names:
+        raise MissingFact(f"a class token of '{run.name}'")
+    layer = min(SOFTMAX_LAYER, trace.num_layers)
+    qkv = compute_layer_qkv(context.load_model(run), trace, layer)
+    powers = (qkv.scale * qkv.keys[0] @ qkv.queries[0, 0]).exp()  # (N,)
+    return powers[0].item(), powers.sum().item()
+
+
+def _softmax_fact(read: Callable[[float, float], str]) -> Callable[[AppContext, Run], str]:
+    """Return a fact: `read` applied to the terms of `_softmax_example`."""
+    return lambda context, run: read(*context.cache.call(_softmax_example, context, run))
 
 
 def _few_share(context: AppContext, run: Run) -> str:
@@ -403,6 +423,9 @@ FACTS: dict[str, Callable[[AppContext, Run], str]] = {
     ),
     "largest_weight": _largest_weight,  # percent
     "unscaled_weight": _unscaled_weight,
+    "softmax_power": _softmax_fact(lambda power, total: f"{power:.4g}"),
+    "softmax_total": _softmax_fact(lambda power, total: f"{total:.4g}"),
+    "softmax_weight": _softmax_fact(lambda power, total: percent_text(power / total)),
     "pair_share": _model_fact(_pair_share),  # attention matrix products, in percent of the MACs
     "few_share": _few_share,
     "few_norm": _few_norm,
