@@ -22,7 +22,7 @@ JS_RECORD = """(() => {
     });
     const send = window.fetch;
     window.fetch = async (input, init) => {
-        if (/answers\\/(ask|act|start)$/.test(input)) {
+        if (/answers\\/(ask|act|start)\\?/.test(input)) {
             exchange.requests += 1;
             const response = await send(input, init);
             response.clone().text().finally(() => { exchange.responses += 1; });

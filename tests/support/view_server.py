@@ -30,11 +30,18 @@ class Site:
         self.places = bridge.list_places(page) | bridge.list_controls(page)
         self.keys = page.bridge.descriptions
         self.responder = page.bridge.responder
+        self._runners: dict[str, bridge.TaskRunner] = {}  # by session
         self._recorded: dict[tuple, dict] = {}  # answers for views of `PAYLOADS`
 
     def build_document(self, ids: Sequence[str]) -> str:
         places = {each: self.places[each] for each in filter(None, ids)}
         return build_document(places, self.keys, FILES_URL)
+
+    def runner_of(self, session: str) -> bridge.TaskRunner:
+        """Return the runner of a document, since each document counts its tasks from 1."""
+        tasks = self.responder.runner.tasks
+        runner = bridge.TaskRunner(self.responder.context, tasks)
+        return self._runners.setdefault(session, runner)
 
     def answer(self, request: dict) -> dict:
         """Return the answer to a request; the data of a view and its key are computed once.
@@ -127,16 +134,17 @@ class Handler(BaseHTTPRequestHandler):
             self.send_error(404)
 
     def do_POST(self) -> None:
-        _, number, _, _, event = self.path.split("/")  # "/number/ids/answers/event"
+        path, query = urlsplit(self.path)[2:4]
+        _, number, _, _, event = path.split("/")  # "/number/ids/answers/event"
         site = self.server.sites[int(number)]
         content = self.rfile.read(int(self.headers["Content-Length"]))
         if event == "upload":
             path = save_upload(self.headers["name"], content)
             self.send(json.dumps({"path": path}).encode())
         elif event == "start":
-            self.send_messages(site.responder.runner.run(json.loads(content)))
+            self.send_messages(site.runner_of(query).run(json.loads(content)))
         elif event == "cancel":
-            site.responder.runner.cancel(json.loads(content)["id"])
+            site.runner_of(query).cancel(json.loads(content)["id"])
             self.send(b"{}")
         else:
             answer = {"ask": site.answer, "act": site.responder.act}[event](json.loads(content))

@@ -1,5 +1,7 @@
 // Answers of a server by HTTP to the requests of the store. URLs are relative to the document.
-const post = (event, request) => fetch(`answers/${event}`, { method: "POST", body: JSON.stringify(request) });
+const session = Math.random().toString(36).slice(2); // each document counts its tasks
+const post = (event, request) =>
+  fetch(`answers/${event}?session=${session}`, { method: "POST", body: JSON.stringify(request) });
 const postForJson = async (event, request) => (await post(event, request)).json();
 
 export const ask = (request) => postForJson("ask", request);
