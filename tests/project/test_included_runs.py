@@ -25,6 +25,7 @@ from vitdemo.metrics.intervals import mean_interval
 from vitdemo.metrics.recipe_ablation import ablation_table, find_ablations
 from vitdemo.metrics.training_progress import recipe_field
 from vitdemo.models import count_macs, count_parameters
+from vitdemo.page.explore.class_attribution.blocks import ABOUT_P_VALUES
 from vitdemo.page.results.compare.recipe_ablation import compute_run_ablation
 from vitdemo.page.results.errors import KIND_TEXTS
 from vitdemo.report.calibration import temperature_block
@@ -313,3 +314,10 @@ def test_every_model_classifies_the_initial_photo_correctly(trained, shipped):
 def test_every_page_is_linked_from_readme():
     linked = re.findall(r"\]\((docs/[^)#]+)\)", PAGES[0].read_text())
     assert set(linked) == {f"docs/{page.name}" for page in PAGES[1:]}
+
+
+def test_help_states_the_measured_score_of_centre_first():
+    """A map that does not use the image may score above random orders, whose mean is 0."""
+    found = read_summaries(ROOT / "assets" / "runs" / "vit-scratch")["drop"]
+    assert f"{100 * found.scores['centre first']:.0f} points with vit-scratch" in ABOUT_P_VALUES
+    assert "only to maps placed at random" in ABOUT_P_VALUES
