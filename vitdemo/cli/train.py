@@ -227,7 +227,7 @@ def build_parser() -> argparse.ArgumentParser:
         default=[],
         choices=list(TRACKERS),
         help="also log the training for tensorboard (event files in the run folder) or trackio; "
-        "repeatable, and each needs the package of its name",
+        "repeatable, and each needs the package with this name",
     )
     parser.add_argument(
         "--compile",

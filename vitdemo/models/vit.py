@@ -245,7 +245,7 @@ class VisionTransformer(nn.Module):
 def sincos_position(rows: int, columns: int, embed_dim: int) -> Tensor:
     """Return sine-cosine position embeddings (rows * columns, D) (Chen et al. 2021, MoCo v3)."""
     if embed_dim % 4:
-        raise ValueError(f"embed_dim {embed_dim} is not a multiple of 4: change it.")
+        raise ValueError(f"embed_dim {embed_dim} is not a multiple of 4: choose a multiple.")
     frequency = 10000 ** -(torch.arange(embed_dim // 4) / (embed_dim // 4))  # (D/4,)
     y, x = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
     angles = [axis.flatten()[:, None] * frequency for axis in (x, y)]  # each (P, D/4)

@@ -76,7 +76,7 @@ def read_weights_file(path: Path) -> Mapping[str, Any]:
     try:
         with open(path, "rb") as file:
             start = file.read(32)
-        if start[8:9] == b"{":  # checked first, because the length before it may begin with 0x80
+        if start[8:9] == b"{":  # safetensors: first, as its length may begin with 0x80
             content = load_file(path)
         elif start.startswith((_ZIP_START, _PICKLE_START)):
             if start.startswith(_ZIP_START):

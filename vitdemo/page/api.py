@@ -30,7 +30,7 @@ def register_endpoints(context: AppContext) -> None:
     """Register the API endpoints. They have no visible components.
 
     With `--mcp`, gradio offers each endpoint as a tool. Agents read the name and the docstring of
-    its function. A tool call of another computer arrives as a request of this computer, so
+    its function. A tool call from another computer arrives as a request from this computer, so
     endpoints cannot check `is_local_request`.
     """
 

@@ -141,7 +141,7 @@ def push_run(
             size = sum(file.stat().st_size for file in Path(folder).iterdir())
             on_step(f"Uploading {size / 1e6:.0f} MB …")
             api.upload_folder(repo_id=repository, folder_path=folder, commit_message=COMMIT_MESSAGE)
-        except Exception as error:  # errors of httpx, huggingface_hub and the disk have no base
+        except Exception as error:  # httpx, huggingface_hub and the disk have no common base
             raise ModelError(_describe_failure(repository, error)) from error
     return f"{api.endpoint}/{repository}"
 

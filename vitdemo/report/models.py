@@ -17,7 +17,7 @@ COLUMN_HELP = {  # column title with unit -> help text
     "Model": "Name of the run folder.",
     "Test accuracy (%)": "Percentage of test images that are classified correctly.",
     "95% interval (%)": "Confidence interval of the test accuracy over test images. To compare two "
-    "models, use the paired test. It is more sensitive than two intervals.",
+    "models, use the paired test, because it is more sensitive than two intervals.",
     "Macro F1": "Harmonic mean of precision and recall, averaged over the classes (0 to 1).",
     "Macro ROC-AUC": "Probability that an image of a class gets a higher probability for this "
     "class than an image of another class, averaged over the classes. The value "

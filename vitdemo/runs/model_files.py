@@ -186,7 +186,7 @@ class _Hub:
             raise
         except EntryNotFoundError:
             return None
-        except Exception as error:  # errors of httpx, huggingface_hub and the disk have no base
+        except Exception as error:  # httpx, huggingface_hub and the disk have no common base
             if refusal := self._describe_refusal(error):
                 raise ModelError(refusal) from error
             known = self._find_downloaded(name)

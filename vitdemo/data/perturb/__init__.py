@@ -71,7 +71,7 @@ PERTURBATIONS = {
         ),
         Perturbation(
             *("shuffle", "Shuffled patches", 1, 16, 1, "pieces a side"),
-            "Cuts the image into equal squares and shuffles them. Textures stay, shapes are lost.",
+            "Cuts the image into equal squares and shuffles them, so only the textures stay.",
             (1, 2, 4, 8, 16),
         ),
         Perturbation(

@@ -122,7 +122,7 @@ PRESETS = {
         ),
         Preset(
             "Blur",
-            "Blur removes fine texture and keeps coarse outlines. Shuffling keeps fine texture.",
+            "Blur removes fine texture and keeps outlines, but shuffling keeps fine texture.",
             ImageChanges(blur=4),
         ),
         Preset(

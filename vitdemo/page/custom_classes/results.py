@@ -37,7 +37,7 @@ INTERVAL_HELP = (
     "cameras. Photos of one burst are near-identical, and each group counts as one image. Take "
     "each image from another angle, in another place or at another time."
 )
-MODEL_ADDED_MESSAGE = "'{name}' was added to the models in every tab. Only you can see it."
+MODEL_ADDED_MESSAGE = "'{name}' was added to the models in every tab, but only you can see it."
 MAX_MISTAKES = 24
 SMALL_SAMPLE_SIZE = 100  # The page shows a warning if there are fewer independent images.
 

@@ -28,7 +28,7 @@ TEXTS = {
     "train": "Train classifier",
     "more": "More: save, share, fine-tune",
     "percent": "percent",
-    "cancelled": "Training was cancelled. No new classifier was saved.",
+    "cancelled": "Training was cancelled, so no new classifier was saved.",
     "save": "Save the model (.zip)",
     "save_images": "Save the images (.zip)",
     "publish": "Publish to all users",

@@ -117,8 +117,8 @@ def prediction_notes(runs: list[Run]) -> list[str]:
         if len(classes) <= MAX_NOTED_CLASSES:
             found.append(
                 f"The models have {len(classes)} classes: {', '.join(classes)}. Every image "
-                "is assigned to one of these classes. A model's percentages add up to 100. A note "
-                "marks an image that is less similar to the training images than "
+                "is assigned to one of these classes, so a model's percentages add up to 100. A "
+                "note marks an image that is less similar to the training images than "
                 f"{100 - RATHER_UNLIKE_PERCENTILE:.0f}% of the validation images. The note can be "
                 "missing for other classes, and can mark unusual images of known classes."
             )

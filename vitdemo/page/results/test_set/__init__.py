@@ -57,7 +57,7 @@ TEXTS = {
     "add": "Test the models on your own images",
     "intro": "Use a folder or a zip file with one folder of images per class. Name the folders "
     "like classes of the models, for example cat and dog.",
-    "private": "Only you can see your images. They are deleted one hour after their last use.",
+    "private": "Only you can see your images, and they are deleted one hour after their last use.",
     "local": "The images stay in memory until this page is stopped.",
     "name": "Name of the test set",
     "name_example": "for example Group 2",
@@ -68,7 +68,7 @@ TEXTS = {
     "images": "images",
     "accuracies": "Accuracy of all models on both test sets",
     "remove": "Remove this test set",
-    "cancelled": "The evaluation was cancelled. Models that were finished are kept.",
+    "cancelled": "The evaluation was cancelled, but the results of finished models are kept.",
 }
 NOT_EVALUATED_MESSAGE = (
     "No model has been evaluated on '{name}' yet. The results appear here after the evaluation."

@@ -79,8 +79,8 @@ ZERO_ABLATION_CAPTION = (
     "output that is the same for every image."
 )
 MEAN_ABLATION_CAPTION = (
-    "The output of a head that is off is replaced by its mean over {of}. This removes only what "
-    "the head computes from this image."
+    "The output of a head that is off is replaced by its mean over {of}. This removes only the "
+    "part of its output that depends on the image."
 )
 NO_HEAD_OFF_MESSAGE = "Click heads to switch them off; click again to switch them on."
 

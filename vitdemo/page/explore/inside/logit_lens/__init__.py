@@ -30,15 +30,14 @@ CLASS_COLOURS = (
     *("#882255", "#44aa99", "#999933", "#aa4499", "#dddddd"),
 )
 LENS_CAPTION = (
-    "The classifier reads the tokens after each layer. The last column is the model's prediction. "
-    "Click a layer number to choose the layer."
+    "The classifier reads the tokens after each layer, so the last column is the model's "
+    "prediction. Click a layer number to choose the layer."
 )
 LENS_PATCHES_CAPTION = "The same classifier reads each patch token."
 ABOUT_LENS = (
-    "The final LayerNorm and the classifier were trained only on the output of the last layer. The "
-    "other columns are approximations, and a later approximation is not always better. In a model "
-    "with a class token, the classifier was not trained to read patches, and each layer mixes a "
-    "patch with others. The class is a hint about the token's content, not a label of the patch."
+    "The final LayerNorm and the classifier were trained only on the output of the last layer, so "
+    "the other columns are approximations. A class of a patch token is not a label of the patch, "
+    "because the layers mix patches, and a classifier of the class token was not trained on patches."
 )
 
 TEXTS = {
