@@ -37,7 +37,8 @@ LENS_PATCHES_CAPTION = "The same classifier reads each patch token."
 ABOUT_LENS = (
     "The final LayerNorm and the classifier were trained only on the output of the last layer, so "
     "the other columns are approximations. A class of a patch token is not a label of the patch, "
-    "because the layers mix patches, and a classifier of the class token was not trained on patches."
+    "because the layers mix patches, and the classifier of a class token never reads patches in "
+    "training."
 )
 
 TEXTS = {
