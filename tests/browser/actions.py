@@ -312,7 +312,8 @@ def record_requests(page: Page, *parts: str) -> list[str]:
 
 
 def record_model_requests(page: Page) -> list[str]:
-    """Return the growing list of model requests that are sent from now on."""
+    """Wait for former requests, and return the growing list of model requests from then on."""
+    wait_until_idle(page)
     return record_requests(page, "/queue/join", "/answers/ask")
 
 

@@ -5,8 +5,9 @@ Fixtures with the scope of the package end before the other tests: idle servers 
 
 import shutil
 import zlib
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 
 import numpy as np
 import pytest
@@ -114,13 +115,29 @@ def leave_tab(tab: Page) -> None:
     tab.emulate_media(media="null")
 
 
+# Functions that load the pages again which the tests of the current module share.
+RELOADS: list[Callable[[], None]] = []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport():
+    """Load shared pages again after a failure, so that the other tests of the module can pass."""
+    report = yield
+    if report.when == "call" and report.failed:
+        for reload in RELOADS:
+            with suppress(Error):  # of a page that the test closed; the next tests report it
+                reload()
+    return report
+
+
 @contextmanager
-def opener(browser, visitor, idle_tabs):
+def opener(browser, visitor, idle_tabs, *, is_kept: bool = False):
     """Yield a function that opens a page, and then assert that no page reported an error.
 
     `script` runs before the page's own scripts; `stranger` opens a page in a context of its own.
     Pages without these options reuse idle tabs, but each page is loaded again. What a page has
-    saved in the browser is removed with its tab.
+    saved in the browser is removed with its tab. Pages that are kept for several tests are loaded
+    again after a failed test.
     """
     opened, faults = [], []
 
@@ -153,9 +170,21 @@ def opener(browser, visitor, idle_tabs):
         page.on("console", note_message)
         page.goto(address)
         opened.append((page, is_shared))
+        if is_kept:
+            RELOADS.append(partial(reload, page, address))
         return page
 
+    def reload(page: Page, address: str) -> None:
+        known = len(faults)  # gradio reports the requests that end with the page
+        page.unroute_all(behavior="ignoreErrors")
+        page.emulate_media(color_scheme="light")
+        page.goto(address)
+        page.wait_for_function("window.vitdemo?.store?.state.models")
+        del faults[known:]
+
     yield open_page
+    if is_kept:
+        RELOADS.clear()
     for page, is_shared in opened:
         if page.is_closed():
             continue
@@ -195,7 +224,7 @@ def open_page(browser, visitor, idle_tabs, serve_runs):
 @pytest.fixture(scope="module")
 def open_shared(browser, visitor, idle_tabs):
     """Variant of `open_page` for a page that a module's tests share and restore."""
-    with opener(browser, visitor, idle_tabs) as open_page:
+    with opener(browser, visitor, idle_tabs, is_kept=True) as open_page:
         yield open_page
 
 
