@@ -298,7 +298,7 @@ class AppContext:
         return Prediction(run, seen, probabilities, grid, percentile)
 
     def _features_and_logits(
-        self, model: nn.Module, run: Run, seen: np.ndarray, pixels: Tensor
+        self, model: nn.Module, run: Run, crop: np.ndarray, pixels: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return features (D,) and logits (C,) of an image; both are cached for all users."""
 
@@ -307,7 +307,7 @@ class AppContext:
                 features, logits = models.features_and_logits(model, pixels)
                 return features[0], logits[0]
 
-        return self.cache.get_or_compute((AppContext._features_and_logits, run, seen), passed)
+        return self.cache.get_or_compute((AppContext._features_and_logits, run, crop), passed)
 
     @contextmanager
     def divide_cores(self) -> Iterator[None]:

@@ -246,44 +246,44 @@ def sort_by_measured_score(
 
 def measure_faithfulness(
     context: AppContext,
-    found: ClassMaps,
+    maps: ClassMaps,
     image: Image.Image,
     *,
     fill: str = "mean",
     on_step: OnStep | None = None,
 ) -> FaithfulnessResult:
-    """Run the faithfulness test on the maps of `found`, with `faithfulness.CURVE_STEPS` steps.
+    """Run the faithfulness test on `maps`, with `faithfulness.CURVE_STEPS` steps.
 
-    `image` must be the image of `found`. The test uses half precision if the hardware supports it,
+    `image` must be the image of `maps`. The test uses half precision if the hardware supports it,
     which changes a score by about 0.005. Results of random orders and of each map are cached.
     Raises `RunError` for a replacement that is unknown or that the model does not support.
     """
-    if fill not in found.fills:
+    if fill not in maps.fills:
         raise RunError(
-            f"'{found.run.name}' does not support the replacement '{fill}': choose one of "
-            f"{', '.join(found.fills)}."
+            f"'{maps.run.name}' does not support the replacement '{fill}': choose one of "
+            f"{', '.join(maps.fills)}."
         )
-    test = _FaithfulnessTest(context, found, image, fill, on_step)
-    return context.cache.put(_result_key(found.cache_key, fill), test.run_test(context.cache))
+    test = _FaithfulnessTest(context, maps, image, fill, on_step)
+    return context.cache.put(_result_key(maps.cache_key, fill), test.run_test(context.cache))
 
 
 class _FaithfulnessTest:
     """One run of the faithfulness test: the random orders and each map are one part each."""
 
     def __init__(
-        self, context: AppContext, found: ClassMaps, image: Image.Image, fill: str, on_step
+        self, context: AppContext, maps: ClassMaps, image: Image.Image, fill: str, on_step
     ):
-        self.found, self.fill, self.model = found, fill, context.load_model(found.run)
-        _, self.pixels = context.prepare_input(found.run.preprocessing, image)
+        self.class_maps, self.fill, self.model = maps, fill, context.load_model(maps.run)
+        _, self.pixels = context.prepare_input(maps.run.preprocessing, image)
         self.grid = attributions.cell_grid(self.model, self.pixels)
-        self.done, self.parts, self.on_step = 0, 1 + len(found.maps), on_step
-        self.settings = {"fill": fill, "against": found.against, "steps": faithfulness.CURVE_STEPS}
+        self.done, self.parts, self.on_step = 0, 1 + len(maps.maps), on_step
+        self.settings = {"fill": fill, "against": maps.against, "steps": faithfulness.CURVE_STEPS}
 
     def run_test(self, cache: Cache) -> FaithfulnessResult:
-        key = self.found.cache_key
+        key = self.class_maps.cache_key
         null = cache.get_or_compute((*key, "null", self.fill), self.measure_baselines)
         curves, scores = {}, {}
-        for drawn in self.found.maps:
+        for drawn in self.class_maps.maps:
             self.done += 1
             name, measure = drawn.method.name, partial(self.measure_map, drawn, null)
             curves[name], scores[name] = cache.get_or_compute(
@@ -314,7 +314,7 @@ class _FaithfulnessTest:
     ) -> tuple[PerturbationCurves, FaithfulnessScore]:
         """Measure curves and score of a map; also measure copies if no other baseline is better."""
         name = drawn.method.name
-        classes = self.found.target, self.found.against
+        classes = self.class_maps.target, self.class_maps.against
         ranking = attributions.compute_ranking_values(
             name, self.model, self.pixels, torch.from_numpy(drawn.values)[None], *classes
         )
@@ -351,7 +351,7 @@ class _FaithfulnessTest:
             return function(
                 self.model,
                 self.pixels,
-                self.found.target,
+                self.class_maps.target,
                 maps,
                 on_step=self.report_progress if self.on_step else None,
                 **self.settings,

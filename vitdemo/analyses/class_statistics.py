@@ -70,14 +70,14 @@ def sample_examples(context: AppContext) -> ClassExamples:
     return context.cache.call(_sample_examples, context.open_dataset())
 
 
-def _sample_examples(found: data.ImageDataset) -> ClassExamples:
-    labels, random = found.load_labels("test").numpy(), np.random.default_rng(0)
-    classes = found.classes[:MAX_EXAMPLE_CLASSES]
+def _sample_examples(source: data.ImageDataset) -> ClassExamples:
+    labels, random = source.load_labels("test").numpy(), np.random.default_rng(0)
+    classes = source.classes[:MAX_EXAMPLE_CLASSES]
     chosen = [
         random.permutation(np.flatnonzero(labels == label))[:EXAMPLES_PER_CLASS]
         for label in range(len(classes))
     ]
-    sample = found.load_subset("test", torch.from_numpy(np.concatenate(chosen)), STATISTICS_SIDE)
+    sample = source.load_subset("test", torch.from_numpy(np.concatenate(chosen)), STATISTICS_SIDE)
     images = sample.images.permute(0, 2, 3, 1).numpy()  # (N, S, S, 3)
     return ClassExamples(classes, [numbers.tolist() for numbers in chosen], images)
 
@@ -89,29 +89,29 @@ def compute_colour_statistics(context: AppContext) -> ColourStatistics:
     return context.cache.call(_colour_statistics, found, *training)
 
 
-def _count_classes(found: data.ImageDataset, train: np.ndarray) -> ClassCounts:
-    count = partial(np.bincount, minlength=len(found.classes))
-    test = count(found.load_labels("test").numpy())
-    return ClassCounts(found.name, found.classes, count(train), test, tuple(found.list_notes()))
+def _count_classes(source: data.ImageDataset, train: np.ndarray) -> ClassCounts:
+    count = partial(np.bincount, minlength=len(source.classes))
+    test = count(source.load_labels("test").numpy())
+    return ClassCounts(source.name, source.classes, count(train), test, tuple(source.list_notes()))
 
 
 def _colour_statistics(
-    found: data.ImageDataset, labels: np.ndarray, pictures: data.LabelledImages
+    source: data.ImageDataset, labels: np.ndarray, pictures: data.LabelledImages
 ) -> ColourStatistics:
     histograms = channel_histograms(pictures.images)
     mean, std = map(np.array, data.pixel_statistics(pictures.images))
-    means = compute_mean_images(pictures, len(found.classes))
+    means = compute_mean_images(pictures, len(source.classes))
     return ColourStatistics(len(pictures), len(labels), histograms, mean, std, means)
 
 
-def _load_training_images(found: data.ImageDataset) -> tuple[np.ndarray, data.LabelledImages]:
+def _load_training_images(source: data.ImageDataset) -> tuple[np.ndarray, data.LabelledImages]:
     """Return all training labels (N,), and up to `MAX_IMAGES_READ` training images with labels."""
     # Labels and images of CIFAR-10 are in the same file, which is read once.
-    pictures = found.load("train") if found.is_cifar10 else None
-    labels = found.load_labels("train") if pictures is None else pictures.labels
+    pictures = source.load("train") if source.is_cifar10 else None
+    labels = source.load_labels("train") if pictures is None else pictures.labels
     chosen = torch.from_numpy(data.sample_stratified(labels.numpy(), MAX_IMAGES_READ))
     if pictures is None:
-        return labels.numpy(), found.load_subset("train", chosen, STATISTICS_SIDE)
+        return labels.numpy(), source.load_subset("train", chosen, STATISTICS_SIDE)
     return labels.numpy(), pictures.subset(chosen)
 
 

@@ -84,11 +84,11 @@ def load_sample(context: AppContext, max_images: int) -> ImageSample:
     return context.cache.call(_draw_sample, context.open_dataset(), max_images)
 
 
-def _draw_sample(found: data.ImageDataset, max_images: int) -> ImageSample:
-    indices = sample_stratified(found.load_labels("test").numpy(), max_images)  # (N,)
-    pictures = found.load_subset("test", torch.from_numpy(indices), SAMPLE_SIDE)
+def _draw_sample(source: data.ImageDataset, max_images: int) -> ImageSample:
+    indices = sample_stratified(source.load_labels("test").numpy(), max_images)  # (N,)
+    pictures = source.load_subset("test", torch.from_numpy(indices), SAMPLE_SIDE)
     small = pictures.images.permute(0, 2, 3, 1).contiguous().numpy()  # (N, S, S, 3)
-    return ImageSample(found, indices, pictures.labels.numpy(), small)
+    return ImageSample(source, indices, pictures.labels.numpy(), small)
 
 
 def load_feature_space(
@@ -119,16 +119,16 @@ def has_feature_space(context: AppContext, run: Run | None) -> bool:
 
 
 def _compute_feature_space(
-    context: AppContext, run: Run | None, found: ImageSample, report: ProgressReport
+    context: AppContext, run: Run | None, sample: ImageSample, report: ProgressReport
 ) -> FeatureSpace:
     if run is None:
-        name, features = PIXEL_SPACE, _flatten_pixels(found.thumbnails)
+        name, features = PIXEL_SPACE, _flatten_pixels(sample.thumbnails)
     else:
-        inputs = found.load_inputs(run)
+        inputs = sample.load_inputs(run)
         name, features = run.name, compute_features(context, run, inputs, report)
     distances = pairwise_distances(features)
-    ratio = distance_ratio(distances, found.labels)
-    return FeatureSpace(name, found, features, ratio, nearest_purity(distances, found.labels))
+    ratio = distance_ratio(distances, sample.labels)
+    return FeatureSpace(name, sample, features, ratio, nearest_purity(distances, sample.labels))
 
 
 def _flatten_pixels(images: np.ndarray) -> np.ndarray:
@@ -236,16 +236,16 @@ def find_cached_planes(
     return None if any(part is None for plane in found for part in plane) else found
 
 
-def _compute_tsne(found: FeatureSpace, report: ProgressReport) -> np.ndarray:
+def _compute_tsne(space: FeatureSpace, report: ProgressReport) -> np.ndarray:
     """Compute t-SNE positions (N, 2). Raises `DataError` for too few images or equal features."""
-    features = found.features
+    features = space.features
     if len(features) < MIN_TSNE_IMAGES:
         raise DataError(
             f"t-SNE needs at least {MIN_TSNE_IMAGES} test images, not {len(features)}. Add images."
         )
     if np.ptp(features, axis=0).max() == 0:
         raise DataError("All images have the same features. Choose another model for t-SNE.")
-    return tsne_apart(features, lambda: report(None, f"{found.name}: t-SNE"))
+    return tsne_apart(features, lambda: report(None, f"{space.name}: t-SNE"))
 
 
 def find_neighbours(

@@ -184,13 +184,13 @@ def list_class_content(folders: Iterable[Path]) -> ClassContent:
 
 
 def _iter_files(
-    folder: str, above: frozenset[tuple[int, int]], seen: dict[tuple[int, int], str]
+    folder: str, above: frozenset[tuple[int, int]], visited: dict[tuple[int, int], str]
 ) -> Iterator[tuple[str, str]]:
     """Yield (folder, file name) of all files in `folder`, which is inside the folders `above`."""
     identity = _folder_id(folder)
-    if identity in above or identity in seen:
+    if identity in above or identity in visited:
         return
-    seen[identity] = folder
+    visited[identity] = folder
     linked = []
     for entry in _list_entries(folder):
         if not _is_folder(entry):
@@ -199,9 +199,9 @@ def _iter_files(
             # Links come last, so that a folder is listed under its real path if possible.
             linked.append(entry.path)
         else:
-            yield from _iter_files(entry.path, above | {identity}, seen)
+            yield from _iter_files(entry.path, above | {identity}, visited)
     for path in linked:
-        yield from _iter_files(path, above | {identity} | _parent_ids(path), seen)
+        yield from _iter_files(path, above | {identity} | _parent_ids(path), visited)
 
 
 @contextmanager

@@ -126,8 +126,8 @@ def run_forward(
     return ForwardPass(classify_tokens(model, x), tokens, attention, features)
 
 
-def stack_trace(found: ForwardPass) -> Trace:
-    return Trace(found.logits, torch.stack(found.tokens), torch.stack(found.attention))
+def stack_trace(forward: ForwardPass) -> Trace:
+    return Trace(forward.logits, torch.stack(forward.tokens), torch.stack(forward.attention))
 
 
 def embed_images(model: nn.Module, images: Tensor) -> Tensor:

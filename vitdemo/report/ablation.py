@@ -36,44 +36,44 @@ OTHER_RUNS_TITLE = "Other runs: several settings differ, or training failed ({co
 NO_OTHER_RUN_MESSAGE = "No other run was evaluated on the same images. Choose another baseline."
 
 
-def ablation_blocks(found: RecipeAblation, width: float = PLOT_WIDTH) -> list[DocumentBlock]:
+def ablation_blocks(ablation: RecipeAblation, width: float = PLOT_WIDTH) -> list[DocumentBlock]:
     """Return the plot, conclusions and tables of an ablation; `width` of the plot is in inches."""
-    sentences = [Text(sentence) for sentence in summarise_ablation(found)]
-    if not found.single_changes:
-        return [*sentences, *gain_table_blocks(found)]
-    plot = Plots([gain_figure(found, width)])
-    return [plot, Details(SUMMARY_TITLE, sentences), *gain_table_blocks(found)]
+    sentences = [Text(sentence) for sentence in summarise_ablation(ablation)]
+    if not ablation.single_changes:
+        return [*sentences, *gain_table_blocks(ablation)]
+    plot = Plots([gain_figure(ablation, width)])
+    return [plot, Details(SUMMARY_TITLE, sentences), *gain_table_blocks(ablation)]
 
 
-def gain_figure(found: RecipeAblation, width: float = PLOT_WIDTH) -> Figure:
+def gain_figure(ablation: RecipeAblation, width: float = PLOT_WIDTH) -> Figure:
     """Plot the accuracy gain of each change to the recipe; `width` is in inches."""
     title = (
-        f"Gain in test accuracy compared with {found.baseline}, with 95% intervals, for each "
+        f"Gain in test accuracy compared with {ablation.baseline}, with 95% intervals, for each "
         "change to the recipe, sorted by validation gain"
     )
-    words = f"{MARKER_LEGEND} {SEED_MARKER_LEGEND}" if found.seed_repeats else MARKER_LEGEND
-    svg = figures.figure_to_svg(charts.plot_gains(found, width))
+    words = f"{MARKER_LEGEND} {SEED_MARKER_LEGEND}" if ablation.seed_repeats else MARKER_LEGEND
+    svg = figures.figure_to_svg(charts.plot_gains(ablation, width))
     return Figure(title, f"{title}; the table below has the values", svg, words=words)
 
 
-def gain_table_blocks(found: RecipeAblation) -> list[DocumentBlock]:
+def gain_table_blocks(ablation: RecipeAblation) -> list[DocumentBlock]:
     """Return the table of gains and a notice for each run that cannot be compared.
 
     The table is closed at first if there is a plot.
     Runs that differ in several settings are in a second table, which is closed at first. If no run
     differs in only one setting, all runs are in the first table.
     """
-    left_out = [Notice(sentence) for sentence in found.exclusion_messages]
-    if not found.gains:
+    left_out = [Notice(sentence) for sentence in ablation.exclusion_messages]
+    if not ablation.gains:
         return [Notice(NO_OTHER_RUN_MESSAGE), *left_out]
-    header, (base, *rows) = ablation_table(found)
+    header, (base, *rows) = ablation_table(ablation)
     columns = [
         Column(name, GAIN_COLUMN_HELP.get(name, ""), numeric=name != DIFFERENCES_COLUMN)
         for name in header
     ]
-    close = sum(gain.is_single_change or gain.is_seed_only for gain in found.gains) or len(rows)
-    table = Table(columns, [base, *rows[:close]], file=f"ablation-of-{found.baseline}")
-    far = Table(columns, rows[close:], file=f"other-runs-than-{found.baseline}")
+    close = sum(gain.is_single_change or gain.is_seed_only for gain in ablation.gains) or len(rows)
+    table = Table(columns, [base, *rows[:close]], file=f"ablation-of-{ablation.baseline}")
+    far = Table(columns, rows[close:], file=f"other-runs-than-{ablation.baseline}")
     folded = [Details(OTHER_RUNS_TITLE.format(count=len(far.rows)), [far])] if far.rows else []
-    own = [Details(GAIN_TABLE_TITLE, [table])] if found.single_changes else [table]
+    own = [Details(GAIN_TABLE_TITLE, [table])] if ablation.single_changes else [table]
     return [*own, *folded, *left_out]

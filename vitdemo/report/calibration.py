@@ -52,72 +52,72 @@ CALIBRATION_TERMS = {
 }
 
 
-def calibration_blocks(found: CalibrationReport) -> list[DocumentBlock]:
+def calibration_blocks(report: CalibrationReport) -> list[DocumentBlock]:
     """Return one sentence, two figures and a table."""
     return [
-        Text(summarise_calibration(found)),
-        Plots([reliability_figure(found), confidence_figure(found)]),
-        Details("Table of all levels of confidence", [bins_table(found)]),
+        Text(summarise_calibration(report)),
+        Plots([reliability_figure(report), confidence_figure(report)]),
+        Details("Table of all levels of confidence", [bins_table(report)]),
     ]
 
 
-def explain_calibration(found: CalibrationReport, path: str) -> list[DocumentBlock]:
+def explain_calibration(report: CalibrationReport, path: str) -> list[DocumentBlock]:
     """Describe the calibration in detail, before and after scaling; `path` is the run's folder."""
-    return [Text(describe_calibration(found)), temperature_block(found, path)]
+    return [Text(describe_calibration(report)), temperature_block(report, path)]
 
 
-def summarise_calibration(found: CalibrationReport) -> str:
+def summarise_calibration(report: CalibrationReport) -> str:
     """Describe the calibration error and its direction in one sentence."""
-    error = f"**{100 * found.reliability.calibration_error:.2f} percentage points**"
+    error = f"**{100 * report.reliability.calibration_error:.2f} percentage points**"
     scaled = ""
-    if found.scaled:
-        scaled = f" ({100 * found.scaled.reliability.calibration_error:.2f} after temperature "
+    if report.scaled:
+        scaled = f" ({100 * report.scaled.reliability.calibration_error:.2f} after temperature "
         scaled += "scaling)"
-    if direction := name_direction(found):
-        return f"{found.run} is **{direction}**: its calibration error is {error}{scaled}."
+    if direction := name_direction(report):
+        return f"{report.run} is **{direction}**: its calibration error is {error}{scaled}."
     return (
-        f"{found.run} has a calibration error of {error}{scaled}, which is within the range "
+        f"{report.run} has a calibration error of {error}{scaled}, which is within the range "
         "expected by chance."
     )
 
 
-def name_direction(found: CalibrationReport) -> str:
+def name_direction(report: CalibrationReport) -> str:
     """Return whether a model is over- or underconfident; "" if the error may be chance."""
-    confidence, accuracy = 100 * found.mean_confidence, 100 * found.accuracy
-    error = 100 * found.reliability.calibration_error
-    if found.reliability.calibration_error <= found.chance.max_calibration_error:
+    confidence, accuracy = 100 * report.mean_confidence, 100 * report.accuracy
+    error = 100 * report.reliability.calibration_error
+    if report.reliability.calibration_error <= report.chance.max_calibration_error:
         return ""
-    if split_by_overconfidence(found.reliability) or 2 * abs(confidence - accuracy) < error:
+    if split_by_overconfidence(report.reliability) or 2 * abs(confidence - accuracy) < error:
         return "overconfident in some predictions and underconfident in others"
     return "overconfident" if confidence > accuracy else "underconfident"
 
 
-def describe_calibration(found: CalibrationReport) -> str:
-    confidence, accuracy = 100 * found.mean_confidence, 100 * found.accuracy
-    error = 100 * found.reliability.calibration_error
+def describe_calibration(report: CalibrationReport) -> str:
+    confidence, accuracy = 100 * report.mean_confidence, 100 * report.accuracy
+    error = 100 * report.reliability.calibration_error
     words = "This error is within the range expected by chance."
-    if direction := name_direction(found):
+    if direction := name_direction(report):
         words = f"The model is **{direction}**."
     return (
-        f"The mean confidence of {found.run} is {confidence:.1f}%, and {accuracy:.1f}% of its "
+        f"The mean confidence of {report.run} is {confidence:.1f}%, and {accuracy:.1f}% of its "
         f"predictions are correct. Its calibration error is **{error:.2f} percentage points**. "
-        f"{describe_chance_error(found.chance)} {words} Its loss is {found.loss:.3f} nats."
-        f"{describe_both_sides(found.reliability)}{describe_label_smoothing(found)}"
+        f"{describe_chance_error(report.chance)} {words} Its loss is {report.loss:.3f} nats."
+        f"{describe_both_sides(report.reliability)}{describe_label_smoothing(report)}"
     )
 
 
-def describe_chance_error(found: ChanceCalibration, which: str = "these") -> str:
+def describe_chance_error(chance: ChanceCalibration, which: str = "these") -> str:
     """Describe the calibration error expected by chance; `which` specifies the probabilities."""
     return (
         f"In 95% of test sets of this size, a perfectly calibrated model with {which} "
         "probabilities has a calibration error below "
-        f"{100 * found.max_calibration_error:.2f} points."
+        f"{100 * chance.max_calibration_error:.2f} points."
     )
 
 
-def describe_both_sides(found: ReliabilityDiagram) -> str:
+def describe_both_sides(diagram: ReliabilityDiagram) -> str:
     """Describe the overconfident and underconfident predictions; "" unless the model has both."""
-    sides = split_by_overconfidence(found)
+    sides = split_by_overconfidence(diagram)
     if sides is None:
         return ""
     low, high = sides
@@ -133,42 +133,42 @@ def describe_side(side: ConfidenceRange) -> str:
     )
 
 
-def describe_label_smoothing(found: CalibrationReport) -> str:
+def describe_label_smoothing(report: CalibrationReport) -> str:
     """Describe the label smoothing of an underconfident model; "" for other models."""
-    if found.true_class_target == 1 or found.mean_confidence >= found.accuracy:
+    if report.true_class_target == 1 or report.mean_confidence >= report.accuracy:
         return ""
     words = (
         " The model was trained with label smoothing: the target probability of the true class was "
-        f"{found.true_class_target:.2f}."
+        f"{report.true_class_target:.2f}."
     )
-    scaled = found.scaled
+    scaled = report.scaled
     if (
         scaled
         and scaled.temperature < 1
-        and scaled.reliability.calibration_error < found.reliability.calibration_error
+        and scaled.reliability.calibration_error < report.reliability.calibration_error
     ):
         words += " A temperature below 1 reduces the underconfidence."
     return words
 
 
-def temperature_block(found: CalibrationReport, path: str) -> Text | Notice:
+def temperature_block(report: CalibrationReport, path: str) -> Text | Notice:
     """Describe the calibration after temperature scaling, or how to fit a temperature."""
-    if found.scaled is None:
+    if report.scaled is None:
         return Notice(
-            f"No temperature can be fitted, because '{found.run}' has no predictions for "
+            f"No temperature can be fitted, because '{report.run}' has no predictions for "
             f"validation images. To compute them, run `{TRAIN_COMMAND} evaluate {path}` (needs the "
             "dataset). The test set must not be used to fit a temperature, because the test "
             "results would then look too good."
         )
-    scaled = found.scaled
+    scaled = report.scaled
     return Text(
         f"A **temperature of {scaled.temperature:.3f}** was fitted on the "
         f"{scaled.num_validation_images:,} validation images (not on the test set). "
         "With this temperature, the calibration error on the test set changes from "
-        f"{100 * found.reliability.calibration_error:.2f} to "
+        f"{100 * report.reliability.calibration_error:.2f} to "
         f"**{100 * scaled.reliability.calibration_error:.2f} points**. "
         f"{describe_chance_error(scaled.chance, 'the scaled')} {describe_scaled_error(scaled)} "
-        f"The loss changes from {found.loss:.3f} to {scaled.loss:.3f} nats. "
+        f"The loss changes from {report.loss:.3f} to {scaled.loss:.3f} nats. "
         f"{describe_temperature(scaled)} {describe_worst_bin(scaled.reliability)}"
     )
 
@@ -189,57 +189,57 @@ def describe_temperature(scaled: ScaledCalibration) -> str:
     )
 
 
-def reliability_figure(found: CalibrationReport) -> Figure:
-    scaled = found.scaled
+def reliability_figure(report: CalibrationReport) -> Figure:
+    scaled = report.scaled
     lines = [LegendEntry("unscaled", charts.CORRECT_COLOUR)]
     if scaled:
         lines.append(LegendEntry("temperature-scaled", charts.BETTER_COLOUR, dashed=True))
     diagram = charts.plot_reliability(
-        found.reliability,
-        found.chance.band,
+        report.reliability,
+        report.chance.band,
         *((scaled.reliability, scaled.chance.band) if scaled else ()),
     )
     return make_figure(
-        "Reliability diagram", [*lines, LegendEntry(RELIABILITY_LEGEND)], diagram, found
+        "Reliability diagram", [*lines, LegendEntry(RELIABILITY_LEGEND)], diagram, report
     )
 
 
-def confidence_figure(found: CalibrationReport) -> Figure:
-    before = found.reliability
+def confidence_figure(report: CalibrationReport) -> Figure:
+    before = report.reliability
     lines = [
         LegendEntry("correct predictions", charts.CORRECT_COLOUR),
         LegendEntry("incorrect predictions", charts.INCORRECT_COLOUR),
         LegendEntry("each of the two groups adds up to 100%"),
     ]
     histogram = charts.plot_confidence(before.edges, before.correct, before.incorrect)
-    return make_figure("Confidence of correct and incorrect predictions", lines, histogram, found)
+    return make_figure("Confidence of correct and incorrect predictions", lines, histogram, report)
 
 
-def make_figure(title: str, lines: list[LegendEntry], plot, found: CalibrationReport) -> Figure:
-    title = f"{title} of {found.run}"
+def make_figure(title: str, lines: list[LegendEntry], plot, report: CalibrationReport) -> Figure:
+    title = f"{title} of {report.run}"
     label = f"{title}; the table below has the values"
     return Figure(title, label, figures.figure_to_svg(plot), lines)
 
 
-def bins_table(found: CalibrationReport) -> Table:
+def bins_table(report: CalibrationReport) -> Table:
     """Return a table of the non-empty bins before and after temperature scaling."""
     columns = ["Confidence", "Predictions", "Correct", "Incorrect", "Mean confidence, %"]
     columns += ["Accuracy, %", "Expected by chance, %", "Gap, points"]
-    scaled = found.scaled.reliability if found.scaled else None
+    scaled = report.scaled.reliability if report.scaled else None
     if scaled:
         columns += ["Scaled: predictions", "Scaled: accuracy, %", "Scaled: expected by chance, %"]
     rows = []
-    for b in np.flatnonzero(found.reliability.count + (scaled.count if scaled else 0)):
-        row = bin_row(found, b)
+    for b in np.flatnonzero(report.reliability.count + (scaled.count if scaled else 0)):
+        row = bin_row(report, b)
         if scaled:
             row += [f"{scaled.count[b]:,}", percent_cell(scaled.accuracy[b])]
-            row.append(chance_cell(found.scaled.chance, b))
+            row.append(chance_cell(report.scaled.chance, b))
         rows.append(row)
-    return Table(columns, rows, file=f"{found.run}-calibration", words=CALIBRATION_TERMS)
+    return Table(columns, rows, file=f"{report.run}-calibration", words=CALIBRATION_TERMS)
 
 
-def bin_row(found: CalibrationReport, b: int) -> Row:
-    before = found.reliability
+def bin_row(report: CalibrationReport, b: int) -> Row:
+    before = report.reliability
     gap = 100 * (before.accuracy[b] - before.confidence[b])
     return [
         f"{100 * before.edges[b]:.0f} to {100 * before.edges[b + 1]:.0f}%",
@@ -248,14 +248,14 @@ def bin_row(found: CalibrationReport, b: int) -> Row:
         f"{before.incorrect[b]:,}",
         percent_cell(before.confidence[b]),
         percent_cell(before.accuracy[b]),
-        chance_cell(found.chance, b),
+        chance_cell(report.chance, b),
         Cell(format_signed(gap), gap),
     ]
 
 
-def chance_cell(found: ChanceCalibration, b: int) -> Cell:
+def chance_cell(chance: ChanceCalibration, b: int) -> Cell:
     """Return a cell with the 95% range of the accuracy in bin `b` expected by chance."""
-    band = 100 * found.band[:, b]
+    band = 100 * chance.band[:, b]
     words = DASH if np.isnan(band[0]) else f"{band[0]:.1f} to {band[1]:.1f}"
     return Cell(words, interval=band)
 

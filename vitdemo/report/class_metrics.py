@@ -40,12 +40,12 @@ METRICS_INTRO = (
 )
 
 
-def explain_metrics(found: ClassificationReport) -> list[DocumentBlock]:
-    texts = [describe_margins_of_error(found), describe_top_k(found)]
+def explain_metrics(report: ClassificationReport) -> list[DocumentBlock]:
+    texts = [describe_margins_of_error(report), describe_top_k(report)]
     return [Text(text) for text in texts if text]
 
 
-def class_metrics_table(found: ClassificationReport) -> Table:
+def class_metrics_table(report: ClassificationReport) -> Table:
     """Return the table of all metrics, one row per class, and two means."""
     columns = [
         Column(METRIC_TITLES.get(name, "Support"), words) for name, words in METRIC_HELP.items()
@@ -53,12 +53,12 @@ def class_metrics_table(found: ClassificationReport) -> Table:
     macro, weighted = MEAN_ROW_HELP
     return Table(
         ["Class", *columns],
-        [class_row(found, c) for c in range(len(found.classes))],
+        [class_row(report, c) for c in range(len(report.classes))],
         feet=[
-            mean_row(macro, found, found.macro, found.macro_intervals),
-            mean_row(weighted, found, found.weighted, found.weighted_intervals),
+            mean_row(macro, report, report.macro, report.macro_intervals),
+            mean_row(weighted, report, report.weighted, report.weighted_intervals),
         ],
-        file=f"{found.run}-per-class",
+        file=f"{report.run}-per-class",
         words=MEAN_ROW_HELP,
     )
 

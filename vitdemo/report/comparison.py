@@ -50,22 +50,22 @@ P_VALUE_HELP = (
 )
 
 
-def paired_test_blocks(found: PairedTest) -> list[DocumentBlock]:
+def paired_test_blocks(test: PairedTest) -> list[DocumentBlock]:
     """Return the paired test over all images, and a table of the paired tests per class."""
-    low, high = 100 * found.overall.interval
-    columns = list_columns("Class", f"Only {found.first}", f"Only {found.second}")
-    names = found.first, found.second
+    low, high = 100 * test.overall.interval
+    columns = list_columns("Class", f"Only {test.first}", f"Only {test.second}")
+    names = test.first, test.second
     rows = [
-        [name, *list_cells(*names, found.by_class[c], float(found.adjusted[c]))]
-        for c, name in enumerate(found.classes)
+        [name, *list_cells(*names, test.by_class[c], float(test.adjusted[c]))]
+        for c, name in enumerate(test.classes)
     ]
-    table = Table(columns, rows, file=f"{found.first}-against-{found.second}")
-    sentences = Bullets([found.sentence(c) for c in range(len(found.classes))])
+    table = Table(columns, rows, file=f"{test.first}-against-{test.second}")
+    sentences = Bullets([test.sentence(c) for c in range(len(test.classes))])
     return [
-        Heading(f"{found.first} and {found.second} on the same images"),
+        Heading(f"{test.first} and {test.second} on the same images"),
         Text(
-            f"**{found.sentence()}** The accuracies differ by "
-            f"{format_signed(100 * found.overall.difference)} percentage points "
+            f"**{test.sentence()}** The accuracies differ by "
+            f"{format_signed(100 * test.overall.difference)} percentage points "
             f"(95% interval {format_signed(low)} to {format_signed(high)})."
         ),
         Details("Paired test of each class", [table, sentences]),
@@ -75,13 +75,13 @@ def paired_test_blocks(found: PairedTest) -> list[DocumentBlock]:
 def independent_test_blocks(
     first: ClassificationReport,
     second: ClassificationReport,
-    found: AccuracyComparison,
+    comparison: AccuracyComparison,
     name: str,
 ) -> list[DocumentBlock]:
     """Compare one model on two test sets: accuracy, and a table of the recall of each class.
 
-    `first` is the report for the test set `name`, `second` for the original test set, and `found`
-    is their comparison.
+    `first` is the report for the test set `name`, `second` for the original test set, and
+    `comparison` is their comparison.
     """
     columns = [
         "Class",
@@ -99,20 +99,22 @@ def independent_test_blocks(
     ]
     return [
         Heading(f"{first.run} on {name} and on the original test set"),
-        Text(_describe_accuracies(found, name)),
+        Text(_describe_accuracies(comparison, name)),
         Details("Recall of each class", [Table(columns, rows, file=f"{first.run}-test-sets")]),
     ]
 
 
-def _describe_accuracies(found: AccuracyComparison, name: str) -> str:
-    own = f"The accuracy is {100 * found.accuracy:.1f}% on {name} ({found.count:,} images)"
-    if found.own_accuracy is None:
+def _describe_accuracies(comparison: AccuracyComparison, name: str) -> str:
+    own = (
+        f"The accuracy is {100 * comparison.accuracy:.1f}% on {name} ({comparison.count:,} images)"
+    )
+    if comparison.own_accuracy is None:
         return f"{own}. The original test set does not have all these classes."
-    difference = 100 * (found.accuracy - found.own_accuracy)
-    low, high = (100 * bound for bound in found.difference_interval)
+    difference = 100 * (comparison.accuracy - comparison.own_accuracy)
+    low, high = (100 * bound for bound in comparison.difference_interval)
     return (
-        f"{own} and {100 * found.own_accuracy:.1f}% on the original test images of the same "
-        f"classes ({found.own_count:,} images, with the class proportions of {name}). The "
+        f"{own} and {100 * comparison.own_accuracy:.1f}% on the original test images of the same "
+        f"classes ({comparison.own_count:,} images, with the class proportions of {name}). The "
         f"difference is **{format_signed(difference)} percentage points** (95% interval "
         f"{format_signed(low)} to {format_signed(high)})."
     )
@@ -140,9 +142,9 @@ def _list_difference_cells(difference: float, interval: Sequence[float]) -> list
     ]
 
 
-def test_set_blocks(found: Sequence[AccuracyComparison], name: str) -> list[DocumentBlock]:
+def test_set_blocks(comparisons: Sequence[AccuracyComparison], name: str) -> list[DocumentBlock]:
     """Return a table of the accuracies of all models on the test set `name` and their own one."""
-    if not found:
+    if not comparisons:
         return []
     columns = [
         "Model",
@@ -151,22 +153,28 @@ def test_set_blocks(found: Sequence[AccuracyComparison], name: str) -> list[Docu
         Column("Difference, points", INDEPENDENT_HELP),
         Column("95% interval"),
     ]
-    return [Table(columns, [_list_accuracy_cells(each) for each in found], file=f"{name}-accuracy")]
+    return [
+        Table(
+            columns, [_list_accuracy_cells(each) for each in comparisons], file=f"{name}-accuracy"
+        )
+    ]
 
 
-def _list_accuracy_cells(found: AccuracyComparison) -> Row:
+def _list_accuracy_cells(comparison: AccuracyComparison) -> Row:
     def accuracy_cell(value: float, interval: tuple[float, float]) -> Cell:
         low, high = (100 * bound for bound in interval)
         return Cell(f"{100 * value:.1f}", value, interval, note=f"{low:.1f} to {high:.1f}")
 
-    first = accuracy_cell(found.accuracy, found.interval)
-    if found.own_accuracy is None:
-        return [found.run.name, first, DASH, DASH, DASH]
+    first = accuracy_cell(comparison.accuracy, comparison.interval)
+    if comparison.own_accuracy is None:
+        return [comparison.run.name, first, DASH, DASH, DASH]
     return [
-        found.run.name,
+        comparison.run.name,
         first,
-        accuracy_cell(found.own_accuracy, found.own_interval),
-        *_list_difference_cells(found.accuracy - found.own_accuracy, found.difference_interval),
+        accuracy_cell(comparison.own_accuracy, comparison.own_interval),
+        *_list_difference_cells(
+            comparison.accuracy - comparison.own_accuracy, comparison.difference_interval
+        ),
     ]
 
 

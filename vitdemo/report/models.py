@@ -105,17 +105,17 @@ def constant_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> di
     return {name: texts[0] for name, texts in columns.items() if len(set(texts)) == 1}
 
 
-def _evaluation_texts(found: EvaluationSummary | None) -> list[str]:
-    if found is None:
+def _evaluation_texts(summary: EvaluationSummary | None) -> list[str]:
+    if summary is None:
         return [DASH] * 6
-    low, high = found.accuracy_interval
+    low, high = summary.accuracy_interval
     return [
-        f"{100 * found.accuracy:.2f}",
+        f"{100 * summary.accuracy:.2f}",
         f"{100 * low:.2f} to {100 * high:.2f}",
-        f"{found.macro_f1:.4f}",
-        DASH if np.isnan(found.macro_roc_auc) else f"{found.macro_roc_auc:.4f}",
-        f"{100 * found.calibration_error:.2f}",
-        f"{found.worst_class} ({found.worst_f1:.3f})",
+        f"{summary.macro_f1:.4f}",
+        DASH if np.isnan(summary.macro_roc_auc) else f"{summary.macro_roc_auc:.4f}",
+        f"{100 * summary.calibration_error:.2f}",
+        f"{summary.worst_class} ({summary.worst_f1:.3f})",
     ]
 
 

@@ -501,12 +501,14 @@ def parse_labels(text: str) -> tuple[str, ...]:
     return tuple(normalize_name(line.strip()) for line in text.strip().splitlines())
 
 
-def _choose_labels(found: _Description, given: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
-    count = found.num_classes
+def _choose_labels(
+    description: _Description, given: Sequence[str]
+) -> tuple[tuple[str, ...], list[str]]:
+    count = description.num_classes
     if given and len(given) != count:
         outputs = f"{count:,} outputs" if count else "no classes"
         raise ModelError(f"There are {len(given):,} labels, but the model has {outputs}.")
-    labels = tuple(given) or found.labels
+    labels = tuple(given) or description.labels
     if labels:
         if len(labels) != count:
             raise ModelError(

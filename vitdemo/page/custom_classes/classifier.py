@@ -57,9 +57,9 @@ def save(
     return pack_folder(make_run_name(probe), lambda folder: write_probe_run(context, probe, folder))
 
 
-def make_run_name(found: LinearProbe) -> str:
+def make_run_name(probe: LinearProbe) -> str:
     """Make a folder name of the first class names, with only a to z, digits and hyphens."""
-    words = [re.sub("[^a-z0-9]+", "", name.lower())[:12] for name in found.classes[:3]]
+    words = [re.sub("[^a-z0-9]+", "", name.lower())[:12] for name in probe.classes[:3]]
     return RUN_NAME_PREFIX + ("-".join(word for word in words if word) or "classes")
 
 

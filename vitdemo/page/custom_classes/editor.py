@@ -146,9 +146,9 @@ def _find_class_index(name: str, collection: ImageCollection) -> int:
     return names.index(name)
 
 
-def is_string_list(found: object) -> bool:
-    is_list = isinstance(found, list) and len(found) <= MAX_CUSTOM_IMAGES
-    return is_list and all(isinstance(each, str) for each in found)
+def is_string_list(value: object) -> bool:
+    is_list = isinstance(value, list) and len(value) <= MAX_CUSTOM_IMAGES
+    return is_list and all(isinstance(each, str) for each in value)
 
 
 def _check_image_index(value: object, count: int) -> None:

@@ -50,77 +50,77 @@ def payload(session: CustomClassesSession) -> dict:
     return {"told": told, "classes": probe.classes, **describe_test(probe)}
 
 
-def describe_test(found: LinearProbe) -> dict:
-    if not found.is_tested:
-        return {"untested": explain_untested(found), "about": [BACKGROUND_TEST_HELP]}
-    small = found.effective_size < SMALL_SAMPLE_SIZE
-    matrix = metrics.confusion_matrix(found.probabilities, found.labels)  # (C, C)
+def describe_test(probe: LinearProbe) -> dict:
+    if not probe.is_tested:
+        return {"untested": explain_untested(probe), "about": [BACKGROUND_TEST_HELP]}
+    small = probe.effective_size < SMALL_SAMPLE_SIZE
+    matrix = metrics.confusion_matrix(probe.probabilities, probe.labels)  # (C, C)
     method = CROSS_VALIDATION_HELP.format(
-        folds=found.folds, seconds=found.seconds, base=found.base.name
+        folds=probe.folds, seconds=probe.seconds, base=probe.base.name
     )
     return {
         "untested": "",
         "about": [method, INTERVAL_HELP, BACKGROUND_TEST_HELP],
-        "accuracy": f"{100 * found.accuracy:.1f}%",
-        "sample": describe_sample(found),
-        "warning": describe_small_sample(found) if small else "",
+        "accuracy": f"{100 * probe.accuracy:.1f}%",
+        "sample": describe_sample(probe),
+        "warning": describe_small_sample(probe) if small else "",
         "matrix": matrix.tolist(),
-        "metrics": list_class_metrics(found, matrix),
-        **describe_errors(found),
+        "metrics": list_class_metrics(probe, matrix),
+        **describe_errors(probe),
     }
 
 
-def describe_sample(found: LinearProbe) -> str:
-    low, high = (100 * end for end in found.interval)
+def describe_sample(probe: LinearProbe) -> str:
+    low, high = (100 * end for end in probe.interval)
     return (
-        f"accuracy on {len(found.labels)} images, 95% confidence interval {low:.0f} to {high:.0f}%"
+        f"accuracy on {len(probe.labels)} images, 95% confidence interval {low:.0f} to {high:.0f}%"
     )
 
 
-def describe_small_sample(found: LinearProbe) -> str:
-    count, low, high = found.num_groups, *(100 * end for end in found.interval)
-    if count < len(found.labels):
-        start = f"The {len(found.labels)} images form only {count} groups of near-identical images"
+def describe_small_sample(probe: LinearProbe) -> str:
+    count, low, high = probe.num_groups, *(100 * end for end in probe.interval)
+    if count < len(probe.labels):
+        start = f"The {len(probe.labels)} images form only {count} groups of near-identical images"
     else:
         start = f"There are only {count} images"
     return f"{start}, so the interval is {high - low:.0f} percentage points wide."
 
 
-def explain_untested(found: LinearProbe) -> str:
-    names = ", ".join(f"'{name}'" for name in found.single_group_classes())
+def explain_untested(probe: LinearProbe) -> str:
+    names = ", ".join(f"'{name}'" for name in probe.single_group_classes())
     return (
         "**The accuracy was not measured.** All images are near-identical within the classes "
         f"{names}, so no independent image is left for testing. Add images from another angle, "
-        f"place or time. The classifier was fitted on all {len(found.labels)} images in "
-        f"{found.seconds:.1f} s, on the features of {found.base.name}."
+        f"place or time. The classifier was fitted on all {len(probe.labels)} images in "
+        f"{probe.seconds:.1f} s, on the features of {probe.base.name}."
     )
 
 
-def list_class_metrics(found: LinearProbe, matrix: np.ndarray) -> list[list[str]]:
+def list_class_metrics(probe: LinearProbe, matrix: np.ndarray) -> list[list[str]]:
     """Return a row per class: name, precision, recall and F1 in percent, and images."""
-    each = metrics.compute_class_metrics(found.probabilities, found.labels)
-    rows = zip(found.classes, each.precision, each.recall, each.f1, matrix.sum(1), strict=True)
+    each = metrics.compute_class_metrics(probe.probabilities, probe.labels)
+    rows = zip(probe.classes, each.precision, each.recall, each.f1, matrix.sum(1), strict=True)
     return [
         [name, *(f"{100 * value:.1f}" for value in values), str(int(support))]
         for name, *values, support in rows
     ]
 
 
-def describe_errors(found: LinearProbe) -> dict:
+def describe_errors(probe: LinearProbe) -> dict:
     """Return the misclassified images, highest confidence first."""
-    wrong = np.flatnonzero(found.predicted != found.labels)
-    confidence = found.probabilities.max(1)
+    wrong = np.flatnonzero(probe.predicted != probe.labels)
+    confidence = probe.probabilities.max(1)
     shown = wrong[np.argsort(-confidence[wrong])][:MAX_MISTAKES]
     errors = [
         {
-            "true": int(found.labels[i]),
-            "predicted": int(found.predicted[i]),
+            "true": int(probe.labels[i]),
+            "predicted": int(probe.predicted[i]),
             "confidence": f"{100 * confidence[i]:.0f}%",
         }
         for i in shown
     ]
     sheet = None
     if errors:
-        thumbnails = make_thumbnails([found.images[i] for i in shown])
+        thumbnails = make_thumbnails([probe.images[i] for i in shown])
         sheet = ImageFile(concatenate_images(thumbnails), exact=False)
     return {"error_count": len(wrong), "errors": errors, "sheet": sheet}

@@ -116,12 +116,12 @@ def level_table(pixels: ColourStatistics) -> Table:
     return Table(("level", "red", "green", "blue"), rows, file="vitdemo-colours", tall=True)
 
 
-def describe_balance(found: ClassCounts) -> str:
-    fewest, most = int(found.train.min()), int(found.train.max())
+def describe_balance(counts: ClassCounts) -> str:
+    fewest, most = int(counts.train.min()), int(counts.train.max())
     if fewest == most:
-        tests = f" and {int(found.test[0]):,} test images" if is_balanced(found) else ""
+        tests = f" and {int(counts.test[0]):,} test images" if is_balanced(counts) else ""
         return f"Every class has {most:,} training images{tests}."
-    large, small = (found.classes[int(i)] for i in (found.train.argmax(), found.train.argmin()))
+    large, small = (counts.classes[int(i)] for i in (counts.train.argmax(), counts.train.argmin()))
     return (
         f"The classes are imbalanced: '{large}' has {most:,} training images, '{small}' has "
         f"{fewest:,}. Large classes dominate the accuracy, so also check the macro averages."

@@ -115,10 +115,10 @@ def patch_blocks(context: AppContext, run: Run, image: Image.Image) -> list[Docu
     ]
 
 
-def split_patches(seen: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
+def split_patches(crop: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
     """Divide an image (S, S, 3) into patches (rows, columns, height, width, 3)."""
-    (rows, columns), S = grid, len(seen)
-    return seen.reshape(rows, S // rows, columns, S // columns, 3).swapaxes(1, 2)
+    (rows, columns), S = grid, len(crop)
+    return crop.reshape(rows, S // rows, columns, S // columns, 3).swapaxes(1, 2)
 
 
 def norm_item(run: Run, title: str, lengths: np.ndarray) -> ImageItem:

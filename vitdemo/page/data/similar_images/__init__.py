@@ -226,7 +226,7 @@ def planes_to_payload(
     }
 
 
-def separation_blocks(found: Sequence[EmbeddingPlane]) -> list[DocumentBlock]:
+def separation_blocks(planes: Sequence[EmbeddingPlane]) -> list[DocumentBlock]:
     """Return a table of the class separation in each feature space."""
     rows = [
         (
@@ -235,7 +235,7 @@ def separation_blocks(found: Sequence[EmbeddingPlane]) -> list[DocumentBlock]:
             DASH if math.isnan(space.distance_ratio) else f"{space.distance_ratio:.3f}",
             DASH if math.isnan(space.purity) else f"{100 * space.purity:.1f}%",
         )
-        for space, _ in found
+        for space, _ in planes
     ]
     header = ("Features", "Dimension", "Between / within", "Nearest neighbour of same class")
     return [Heading("Separation of the classes"), Table(header, rows), Text(SEPARATION_HELP)]

@@ -148,32 +148,32 @@ def load_class_maps(context: AppContext, state: ViewState, **options) -> tuple[C
         return compute_class_maps(context, run, image, target=target, **options), str(error)
 
 
-def has_missing_maps(context: AppContext, found: ClassMaps) -> bool:
+def has_missing_maps(context: AppContext, maps: ClassMaps) -> bool:
     """Return whether `compute_slow_maps` would compute slow maps or their checks."""
-    slow = [each for each in list_methods(context.load_model(found.run)) if each.is_slow]
-    checks = {each.method.name: each.head_check for each in found.maps}
-    is_checked = found.against is not None or all(checks.get(each.name) for each in slow)
+    slow = [each for each in list_methods(context.load_model(maps.run)) if each.is_slow]
+    checks = {each.method.name: each.head_check for each in maps.maps}
+    is_checked = maps.against is not None or all(checks.get(each.name) for each in slow)
     return not is_checked or any(each.name not in checks for each in slow)
 
 
-def choose_fill(found: ClassMaps, state: ViewState) -> str:
+def choose_fill(maps: ClassMaps, state: ViewState) -> str:
     """Return the chosen replacement for removed patches, or the first that the model supports."""
-    return state.read_choice("fill", found.fills, found.fills[0])
+    return state.read_choice("fill", maps.fills, maps.fills[0])
 
 
 def control_updates(
-    found: ClassMaps, target: str, fill: str, true_class: str | None = None
+    maps: ClassMaps, target: str, fill: str, true_class: str | None = None
 ) -> dict[str, dict]:
     """Return the choices and the values of both class lists and of the replacement.
 
     The `true_class` of a test image is marked, and is the first of the classes.
     """
-    classes = found.run.classes
+    classes = maps.run.classes
     ordered = sorted(dict.fromkeys(classes), key=lambda name: name != true_class)
     names = [(f"{name} (the true class)" if name == true_class else name, name) for name in ordered]
-    predicted = f"predicted class ({classes[int(found.probabilities.argmax())]})"
-    against = NO_CLASS_VALUE if found.against is None else classes[found.against]
-    fills = [(label_fill(name, found.run), name) for name in FILL_LABELS if name in found.fills]
+    predicted = f"predicted class ({classes[int(maps.probabilities.argmax())]})"
+    against = NO_CLASS_VALUE if maps.against is None else classes[maps.against]
+    fills = [(label_fill(name, maps.run), name) for name in FILL_LABELS if name in maps.fills]
     return {
         "why": {"choices": [(predicted, PREDICTED_CLASS_VALUE), *names], "value": target},
         "not": {"choices": [("none", NO_CLASS_VALUE), *names], "value": against},

@@ -161,28 +161,28 @@ def format_class_probability(
     return f"{classes[index]} {100 * probabilities[index]:.1f}%"
 
 
-def class_map_panel(answer: ClassMaps, found: ClassMap, fill: str) -> MapPanel:
-    method = found.method
+def class_map_panel(answer: ClassMaps, class_map: ClassMap, fill: str) -> MapPanel:
+    method = class_map.method
     asked = answer.class_text if method.is_class_specific else "every class (the map is the same)"
     badge = method.name in answer.best_maps(fill)
     return MapPanel(
         method.title,
-        found.values,
+        class_map.values,
         answer.input_image,
-        f"{method.title} of {answer.run.name} for {asked}: {describe_strongest(found)}",
+        f"{method.title} of {answer.run.name} for {asked}: {describe_strongest(class_map)}",
         badge="among the best on average" if badge else "",
         badge_title=explain_badge(answer, fill) if badge else "",
-        signed=found.is_signed,
+        signed=class_map.is_signed,
         fraction=not method.is_class_specific,
     )
 
 
-def describe_strongest(found: ClassMap) -> str:
-    values = found.values
+def describe_strongest(class_map: ClassMap) -> str:
+    values = class_map.values
     if not np.ptp(values):
         return "uniform"
     strongest = f"strongest in {describe_peak(values)}"
-    if not found.is_signed:
+    if not class_map.is_signed:
         return strongest
     opposes = values.flat[np.abs(values).argmax()] < 0
     return f"{strongest}, {'opposes' if opposes else 'supports'} the class"

@@ -77,42 +77,44 @@ def select_blocked_layers(first: int, last: int) -> range:
     return range(first - 1, max(last, first - 1))
 
 
-def knockout_blocks(found: KnockoutResult) -> list[DocumentBlock]:
+def knockout_blocks(result: KnockoutResult) -> list[DocumentBlock]:
     """Return a sentence and a card that compare the prediction before and after knock-out."""
-    if not found.layers:
+    if not result.layers:
         return [Text(NO_LAYER_MESSAGE, told=True)]
-    before, now = int(found.before.argmax()), int(found.after.argmax())
-    shown = top_k_classes(found.before, min(MAX_CLASSES, len(found.run.classes)))[0].tolist()
+    before, now = int(result.before.argmax()), int(result.after.argmax())
+    shown = top_k_classes(result.before, min(MAX_CLASSES, len(result.run.classes)))[0].tolist()
     shown += [] if now in shown else [now]
-    rows = [(found.run.classes[c], float(found.before[c]), float(found.after[c])) for c in shown]
+    rows = [(result.run.classes[c], float(result.before[c]), float(result.after[c])) for c in shown]
     verdict = (
-        f"{found.run.name} {'still' if now == before else 'now'} predicts "
-        f"{found.run.classes[now]} ({percent_text(found.after[now])}%)."
+        f"{result.run.name} {'still' if now == before else 'now'} predicts "
+        f"{result.run.classes[now]} ({percent_text(result.after[now])}%)."
     )
-    if len(found.special_tokens) == 1:
+    if len(result.special_tokens) == 1:
         subject, remarks = "The class token cannot attend", [KNOCKOUT_CAVEAT]
     else:
         subject = "No special token can attend"
-        remarks = [describe_special_tokens(found), KNOCKOUT_CAVEAT]
+        remarks = [describe_special_tokens(result), KNOCKOUT_CAVEAT]
     return [
         Text(verdict, told=True),
-        ProbabilityChange(f"{subject} to patches in {describe_layers(found)}", rows),
+        ProbabilityChange(f"{subject} to patches in {describe_layers(result)}", rows),
         *(Text(remark, quiet=True) for remark in remarks),
     ]
 
 
-def describe_layers(found: KnockoutResult) -> str:
-    first, last = found.layers[0] + 1, found.layers[-1] + 1
-    if len(found.layers) == found.num_layers:
-        return f"all {found.num_layers} layers"
+def describe_layers(result: KnockoutResult) -> str:
+    first, last = result.layers[0] + 1, result.layers[-1] + 1
+    if len(result.layers) == result.num_layers:
+        return f"all {result.num_layers} layers"
     return f"layer {first}" if first == last else f"layers {first} to {last}"
 
 
-def describe_special_tokens(found: KnockoutResult) -> str:
+def describe_special_tokens(result: KnockoutResult) -> str:
     """Explain why all special tokens are blocked, not only the class token."""
-    others = ", ".join(found.special_tokens[1:6]) + (", …" if len(found.special_tokens) > 6 else "")
+    others = ", ".join(result.special_tokens[1:6]) + (
+        ", …" if len(result.special_tokens) > 6 else ""
+    )
     return (
-        f"The model has {len(found.special_tokens)} special tokens: the class token, and "
+        f"The model has {len(result.special_tokens)} special tokens: the class token, and "
         f"{others}. All of them are blocked, because the class token could otherwise read the "
         "patches through them."
     )

@@ -120,19 +120,19 @@ def ranking_blocks(
 
 
 def ranking_plots(
-    found: Sequence[RankingReport], runs: Sequence[str], hue: dict[str, str]
+    reports: Sequence[RankingReport], runs: Sequence[str], hue: dict[str, str]
 ) -> Plots:
     def line(ranking: RankingReport, curve: RankingCurve) -> figures.Curve:
         return figures.Curve(curve.x, curve.y, hue[ranking.name], dashed=ranking.run != runs[0])
 
     roc = charts.plot_ranking_curves(
-        [line(r, r.roc) for r in found if r.roc],
+        [line(r, r.roc) for r in reports if r.roc],
         "false positive rate",
         "true positive rate",
         diagonal=True,
     )
     precision = charts.plot_ranking_curves(
-        [line(r, r.precision_recall) for r in found],
+        [line(r, r.precision_recall) for r in reports],
         "recall",
         "precision",
         steps=True,
@@ -147,33 +147,33 @@ def ranking_plots(
     )
 
 
-def ranking_table(found: Sequence[RankingReport]) -> Table:
+def ranking_table(reports: Sequence[RankingReport]) -> Table:
     """Return a table of the areas with their intervals, and of the precision at fixed recalls."""
     first, *others = [f"{recall:g}" for recall in RECALL_LEVELS]
     columns = ["Class", Column("Model", numeric=False), "ROC-AUC", "Average precision"]
     columns += [f"Precision at recall {first}", *(f"… {other}" for other in others)]
-    rows = [ranking_row(r) for r in found]
+    rows = [ranking_row(r) for r in reports]
     return Table(columns, rows, file="vitdemo-areas", words=RANKING_TERMS)
 
 
-def ranking_row(found: RankingReport) -> Row:
-    area = found.roc.area if found.roc else np.nan
-    precision = found.precision_recall
+def ranking_row(report: RankingReport) -> Row:
+    area = report.roc.area if report.roc else np.nan
+    precision = report.precision_recall
     at = [number_cell(precision_at(precision, recall)) for recall in RECALL_LEVELS]
     return [
-        found.name,
-        found.run,
-        number_cell(area, found.area_interval),
-        number_cell(precision.area, found.precision_interval),
+        report.name,
+        report.run,
+        number_cell(area, report.area_interval),
+        number_cell(precision.area, report.precision_interval),
         *at,
     ]
 
 
-def ranking_download(found: Sequence[RankingReport]) -> Download:
+def ranking_download(reports: Sequence[RankingReport]) -> Download:
     """Return a CSV download with the points of all curves, at most `MAX_CSV_POINTS` per curve."""
     rows = [
         [r.name, r.run, name, *(f"{value:.5f}" for value in point)]
-        for r in found
+        for r in reports
         for name, curve in (("ROC", r.roc), ("precision-recall", r.precision_recall))
         if curve
         for point in subsample_curve(curve)

@@ -69,15 +69,15 @@ def payload(context: AppContext, state: ViewState) -> dict:
 
 
 def render_curves(
-    found: Sequence[Run], shown: Sequence[Run], wanted: Sequence[CurvePlot] = PLOTS
+    runs: Sequence[Run], shown: Sequence[Run], wanted: Sequence[CurvePlot] = PLOTS
 ) -> dict:
-    """Return the `wanted` plots of the runs `shown`; all runs `found` determine the colours."""
+    """Return the `wanted` plots of the runs `shown`; all runs `runs` determine the colours."""
     drawn = [run for run in shown if run.history]
     if not drawn:
-        message = NO_SELECTION_MESSAGE if found else NO_RUN_MESSAGE
+        message = NO_SELECTION_MESSAGE if runs else NO_RUN_MESSAGE
         return {"message": NO_EPOCH_MESSAGE if shown else message}
     names = [run.name for run in drawn]
-    styles = choose_line_styles(names, [run.name for run in found])
+    styles = choose_line_styles(names, [run.name for run in runs])
     has_many = len(drawn) > MAX_TRAINING_CURVES
     wholes = {run.name: with_lineage_history(run) for run in drawn}
     histories: dict[str, dict] = {}  # x positions by name

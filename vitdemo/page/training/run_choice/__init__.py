@@ -58,10 +58,10 @@ def payload(jobs: JobQueue | None, context: AppContext, state: ViewState) -> Vie
     return ViewData(data, {RUNS: {"props": props, "value": value}})
 
 
-def describe_looks(found: Sequence[Run], names: Sequence[str]) -> dict[str, dict]:
+def describe_looks(runs: Sequence[Run], names: Sequence[str]) -> dict[str, dict]:
     """Return the colours and the marker of each run in `names` that has curves, see `RunList`."""
-    drawn = [run.name for run in found if run.name in names and run.history]
-    styles = choose_line_styles(drawn, [run.name for run in found])
+    drawn = [run.name for run in runs if run.name in names and run.history]
+    styles = choose_line_styles(drawn, [run.name for run in runs])
     has_training = len(drawn) <= MAX_TRAINING_CURVES
     return {
         name: {
@@ -73,21 +73,21 @@ def describe_looks(found: Sequence[Run], names: Sequence[str]) -> dict[str, dict
     }
 
 
-def default_run_names(found: Sequence[Run]) -> list[str]:
+def default_run_names(runs: Sequence[Run]) -> list[str]:
     """Return the names of the runs to draw initially: runs with weights and runs in training.
 
     If there are no such runs, return all names.
     """
-    begun = [run for run in found if run.has_weights or not run.has_evaluation]
-    return [run.name for run in begun or found]
+    begun = [run for run in runs if run.has_weights or not run.has_evaluation]
+    return [run.name for run in begun or runs]
 
 
-def choose_runs(found: Sequence[Run], state: ViewState) -> list[Run]:
-    """Return the chosen runs of `found`, and new runs with weights or in training."""
+def choose_runs(runs: Sequence[Run], state: ViewState) -> list[Run]:
+    """Return the chosen runs of `runs`, and new runs with weights or in training."""
     names, known = state.read_names(RUNS), state.read_names(KNOWN)
-    defaults = default_run_names(found)
+    defaults = default_run_names(runs)
     if names == NOT_CHOSEN:
         names = defaults
     elif known:
         names += [name for name in defaults if name not in known]
-    return [run for run in found if run.name in names]
+    return [run for run in runs if run.name in names]

@@ -96,10 +96,10 @@ def payload(context: AppContext, state: ViewState) -> dict:
     }
 
 
-def list_answers(found: Prediction) -> list[list]:
-    top, shares = top_k_classes(found.probabilities, MAX_CLASSES)
+def list_answers(prediction: Prediction) -> list[list]:
+    top, shares = top_k_classes(prediction.probabilities, MAX_CLASSES)
     pairs = zip(top, shares, strict=True)
-    return [[found.run.classes[c], round(float(share), DIGITS)] for c, share in pairs]
+    return [[prediction.run.classes[c], round(float(share), DIGITS)] for c, share in pairs]
 
 
 def describe_steps(overview: ModelOverview) -> dict:

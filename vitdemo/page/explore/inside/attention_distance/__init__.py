@@ -34,34 +34,36 @@ def payload(context: AppContext, state: ViewState) -> list:
     return document_payload(distance_blocks(*distances))
 
 
-def distance_blocks(found: list[AttentionDistances], problems: list[str]) -> list[DocumentBlock]:
+def distance_blocks(results: list[AttentionDistances], problems: list[str]) -> list[DocumentBlock]:
     """Return a plot per model, all with the same scale, and a table per model."""
     told = [Notice(problem) for problem in problems]
-    if not found:
+    if not results:
         nothing = f"No Vision Transformer is available. Train one: `{TRAIN_COMMAND} vit-small-cpu`."
         return told or [Notice(nothing)]
-    top = 1.08 * max(max(d.heads.max(), d.uniform) for d in found)
-    numbers = [piece for each in found for piece in distance_table(each)]
+    top = 1.08 * max(max(d.heads.max(), d.uniform) for d in results)
+    numbers = [piece for each in results for piece in distance_table(each)]
     return [
         Text(DISTANCE_CAPTION, quiet=True),
-        Plots([distance_figure(each, top) for each in found]),
+        Plots([distance_figure(each, top) for each in results]),
         Details("Numbers: distance of each head, in percent of the image's side", numbers),
         Details("About", [Text(ABOUT_DISTANCE, quiet=True)]),
         *told,
     ]
 
 
-def distance_figure(found: AttentionDistances, top: float) -> Figure:
-    first, last = 100 * found.heads[0].mean(), 100 * found.heads[-1].mean()
-    L, H = found.heads.shape
+def distance_figure(distances: AttentionDistances, top: float) -> Figure:
+    first, last = 100 * distances.heads[0].mean(), 100 * distances.heads[-1].mean()
+    L, H = distances.heads.shape
     label = (
-        f"{found.run.name}: mean attention distance of {H} heads in each of {L} layers; on average "
-        f"{first:.0f}% of the side in the first layer, {last:.0f}% in the last"
+        f"{distances.run.name}: mean attention distance of {H} heads in each of {L} layers; on "
+        f"average {first:.0f}% of the side in the first layer, {last:.0f}% in the last"
     )
     # All distances are 0 in a model with a single patch.
-    svg = figures.figure_to_svg(plot_attention_distance(found.heads, found.uniform, top or 1.0))
-    words = f"{describe_origin(found.run)}, {describe_sample(found)}"
-    return Figure(found.run.name, label, svg, words=words)
+    svg = figures.figure_to_svg(
+        plot_attention_distance(distances.heads, distances.uniform, top or 1.0)
+    )
+    words = f"{describe_origin(distances.run)}, {describe_sample(distances)}"
+    return Figure(distances.run.name, label, svg, words=words)
 
 
 def describe_origin(run: Run) -> str:
@@ -74,19 +76,19 @@ def describe_origin(run: Run) -> str:
     return f"from scratch{', with self-supervised pretraining' if find_pretraining(run) else ''}"
 
 
-def describe_sample(found: AttentionDistances) -> str:
-    if found.num_images == 1:
+def describe_sample(distances: AttentionDistances) -> str:
+    if distances.num_images == 1:
         return "over this image only, because the model's test set is not available"
-    return f"over {found.num_images:,} test images"
+    return f"over {distances.num_images:,} test images"
 
 
-def distance_table(found: AttentionDistances) -> list[DocumentBlock]:
-    header = ["layer", "mean", *(f"head {h + 1}" for h in range(found.heads.shape[1]))]
+def distance_table(distances: AttentionDistances) -> list[DocumentBlock]:
+    header = ["layer", "mean", *(f"head {h + 1}" for h in range(distances.heads.shape[1]))]
     rows = [
         [str(i), *(f"{100 * value:.1f}" for value in (heads.mean(), *heads))]
-        for i, heads in enumerate(found.heads, start=1)
+        for i, heads in enumerate(distances.heads, start=1)
     ]
     return [
-        Text(f"{found.run.name}, uniform attention: {100 * found.uniform:.1f}"),
+        Text(f"{distances.run.name}, uniform attention: {100 * distances.uniform:.1f}"),
         Table(header, rows),
     ]

@@ -56,15 +56,15 @@ def missing_epochs_blocks(name: str, others: list[str]) -> list[DocumentBlock]:
     ]
 
 
-def epoch_map_row(found: Snapshots, layer: int) -> MapRow:
-    panels = [epoch_panel(found, e, layer) for e in range(len(found.epochs))]
+def epoch_map_row(snapshots: Snapshots, layer: int) -> MapRow:
+    panels = [epoch_panel(snapshots, e, layer) for e in range(len(snapshots.epochs))]
     return MapRow(panels, EPOCHS_CAPTION.format(layer=layer))
 
 
-def epoch_panel(found: Snapshots, e: int, layer: int) -> MapPanel:
-    values = found.maps[e, layer - 1].reshape(found.grid)
-    predicted, when = int(found.predicted[e]), f"Epoch {found.epochs[e]}"
-    share = 100 * found.probabilities[e, predicted]
-    answer = f"predicts {found.run.classes[predicted]}, {share:.1f}%"
-    words = f"{found.run.name}, {when.lower()}: {answer}, maximum in {describe_peak(values)}"
-    return MapPanel(when, values, found.input_image, words, lines=[answer])
+def epoch_panel(snapshots: Snapshots, e: int, layer: int) -> MapPanel:
+    values = snapshots.maps[e, layer - 1].reshape(snapshots.grid)
+    predicted, when = int(snapshots.predicted[e]), f"Epoch {snapshots.epochs[e]}"
+    share = 100 * snapshots.probabilities[e, predicted]
+    answer = f"predicts {snapshots.run.classes[predicted]}, {share:.1f}%"
+    words = f"{snapshots.run.name}, {when.lower()}: {answer}, maximum in {describe_peak(values)}"
+    return MapPanel(when, values, snapshots.input_image, words, lines=[answer])

@@ -106,14 +106,14 @@ def payload(context: AppContext, state: ViewState) -> dict:
     return to_payload(compute_head_effects(context, run, image, read_replacement(state)))
 
 
-def to_payload(found: AblationEffects) -> dict:
+def to_payload(effects: AblationEffects) -> dict:
     return {
-        "run": found.run.name,
-        "name": found.run.classes[found.target],
-        "change": round_numbers(found.logit_change, EFFECT_DIGITS),
-        "probability": round_numbers(found.probability_change, EFFECT_DIGITS),
-        "words": EFFECTS_CAPTION.format(name=found.run.classes[found.target]),
-        "about": describe_replacement(found),
+        "run": effects.run.name,
+        "name": effects.run.classes[effects.target],
+        "change": round_numbers(effects.logit_change, EFFECT_DIGITS),
+        "probability": round_numbers(effects.probability_change, EFFECT_DIGITS),
+        "words": EFFECTS_CAPTION.format(name=effects.run.classes[effects.target]),
+        "about": describe_replacement(effects),
     }
 
 
@@ -155,10 +155,10 @@ def parse_heads(text: str, L: int, H: int) -> frozenset[HeadIndex]:
     return frozenset(pair for pair in heads if 0 <= pair[0] < L and 0 <= pair[1] < H)
 
 
-def describe_replacement(found: AblationEffects) -> str:
+def describe_replacement(effects: AblationEffects) -> str:
     """Return the limits of the effects, with the replacement of a head's output."""
-    mean = MEAN_ABLATION_CAPTION.format(of=found.mean_source)
-    return ABOUT_EFFECTS.format(replacement=mean if found.mean_source else ZERO_ABLATION_CAPTION)
+    mean = MEAN_ABLATION_CAPTION.format(of=effects.mean_source)
+    return ABOUT_EFFECTS.format(replacement=mean if effects.mean_source else ZERO_ABLATION_CAPTION)
 
 
 def comparison_blocks(

@@ -51,20 +51,20 @@ def payload(context: AppContext, state: ViewState) -> list:
     return document_payload(filter_blocks(filters, which))
 
 
-def filter_blocks(found: PatchFilters, which: str) -> list[DocumentBlock]:
+def filter_blocks(filters: PatchFilters, which: str) -> list[DocumentBlock]:
     """Return the filters, or their principal components, as tiles with a number below each."""
     if which == PRINCIPAL_COMPONENTS:
-        colours, label = found.principal, "Component {i}: {number} of the variance"
-        numbers = [f"{100 * share:.1f}%" for share in found.explained_variance]
+        colours, label = filters.principal, "Component {i}: {number} of the variance"
+        numbers = [f"{100 * share:.1f}%" for share in filters.explained_variance]
     else:
-        colours, label = found.largest, "Filter {i}: norm {number}"
-        numbers = [f"{norm:.2f}" for norm in found.norms]
+        colours, label = filters.largest, "Filter {i}: norm {number}"
+        numbers = [f"{norm:.2f}" for norm in filters.norms]
     items = [
         ImageItem(label.format(i=i, number=number), number)
         for i, number in enumerate(numbers, start=1)
     ]
     tiles = (255 * colours).round().astype(np.uint8).transpose(0, 2, 3, 1)  # (K, p, p, 3)
-    words = FILTER_CAPTIONS[which].format(p=colours.shape[-1], count=found.count)
+    words = FILTER_CAPTIONS[which].format(p=colours.shape[-1], count=filters.count)
     return [
         Text(words, quiet=True),
         ImageRow(items, concatenate_images(tiles), FILTER_TILE_WIDTH),

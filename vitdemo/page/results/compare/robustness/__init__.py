@@ -141,7 +141,7 @@ def plot_measured_curves(
 
 
 def change_plot(
-    change: str, found: dict[str, list[float]], styles: dict[str, LineStyle], count: int
+    change: str, changes: dict[str, list[float]], styles: dict[str, LineStyle], count: int
 ) -> dict:
     """Return the plot of one perturbation, with description, table and margin of error."""
     about = PERTURBATIONS[change]
@@ -155,10 +155,10 @@ def change_plot(
             "sign": styles[run].symbol,
             "points": True,
         }
-        for run, points in found.items()
+        for run, points in changes.items()
     ]
-    rows = [[run, *(f"{100 * share:.1f}" for share in points)] for run, points in found.items()]
-    label = f"Accuracy of {', '.join(found)} by {about.title.lower()}; values in the table below"
+    rows = [[run, *(f"{100 * share:.1f}" for share in points)] for run, points in changes.items()]
+    label = f"Accuracy of {', '.join(changes)} by {about.title.lower()}; values in the table below"
     return {
         "title": about.title,
         "label": label,
@@ -169,7 +169,7 @@ def change_plot(
         "range": [0, 100],
         "lines": lines,
         "table": {"head": [axis_title(about), *steps], "rows": rows},
-        "note": margin_of_error_note(found, count),
+        "note": margin_of_error_note(changes, count),
     }
 
 
@@ -177,10 +177,10 @@ def axis_title(about: Perturbation) -> str:
     return f"{about.title}, {about.unit}"
 
 
-def margin_of_error_note(found: dict[str, list[float]], count: int) -> str:
+def margin_of_error_note(changes: dict[str, list[float]], count: int) -> str:
     """Describe the largest margin of error of a point, and of a difference between two points."""
     share = min(
-        (share for points in found.values() for share in points), key=lambda s: abs(s - 0.5)
+        (share for points in changes.values() for share in points), key=lambda s: abs(s - 0.5)
     )
     right = round(share * count)
     width, apart = (
