@@ -57,7 +57,7 @@ function button(picture, at, value, names) {
   </button>`;
 }
 
-function listed({ model, models, pictures }) {
+function listPredictions({ model, models, pictures }) {
   const names = [model, ...models.filter((name) => name !== model)];
   const words = ([predicted, share]) => `${predicted} ${probability(share)}`;
   const row = (
@@ -83,7 +83,7 @@ export function galleryIn(place, prefix) {
     const isMissing = isMissingDataset(sentence);
     const names = showsAll ? value.models : value.compared;
     const turnBy = (pages) => store.set({ [`${prefix}.page`]: start / page + 1 + pages });
-    const list = () => (count && !isMissing ? listed(value) : nothing);
+    const list = () => (count && !isMissing ? listPredictions(value) : nothing);
     const looks = [
       "pictures",
       sheet ? "" : "listed",

@@ -210,7 +210,7 @@ function nearest(all, at) {
 // A piece of a curve, for a legend.
 export const stroke = (kind, colour) => markup`<i class=${kind} style="color: ${colour}"></i>`;
 
-function entry({ name, colour, lighter, sign }) {
+function renderEntry({ name, colour, lighter, sign }) {
   const second = lighter ? [stroke("dashed", lighter), texts.training] : [];
   const mark = sign ? markup`<b style="color: ${colour}">${sign}</b>` : nothing;
   const said = lighter === undefined ? [] : [texts.validation, ...second];
@@ -273,7 +273,7 @@ export function linePlotsIn(root, { listen = () => {}, hasSlider = true } = {}) 
     root.classList.toggle("is-wide", windowClass === "wide");
     const all = drawn.plots ?? [];
     render((drawn.problems ?? []).map(notice), problem);
-    render((drawn.legend ?? []).map(entry), legend);
+    render((drawn.legend ?? []).map(renderEntry), legend);
     note.textContent = drawn.note ?? "";
     note.hidden = !drawn.note;
     const found = all.map((plot) => (x ? readings(plot, x) : []));

@@ -2,7 +2,7 @@
 // {of, layer, head, incoming}, as in attention.js. `values` (N) are the weights of one token.
 import { markup } from "../markup.js";
 import { fill, TEXTS } from "../texts.js";
-import { lineOf, patchOf } from "./matrices.js";
+import { getPatch, lineOf } from "./matrices.js";
 import { largest, percent, plainName, range } from "./shared.js";
 import { table } from "./table.js";
 
@@ -74,7 +74,7 @@ function pointedWords(look, { of, layer, head, incoming }, pointed) {
   if (pointed === null || of === "similar") return "";
   const { answering } = look.tokens;
   const own = lineOf(look, of, layer, head, answering, incoming);
-  const [row, column] = patchOf(look, pointed).code.split(",");
+  const [row, column] = getPatch(look, pointed).code.split(",");
   if (!own) return fill(texts.pointed, { row, column });
   const [received, sent] = isNorm(of)
     ? [texts.pointed_receives, texts.pointed_passes]

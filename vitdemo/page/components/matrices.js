@@ -85,7 +85,7 @@ export function tokensOf(value) {
   return { found, answering };
 }
 
-export function patchOf(look, number) {
+export function getPatch(look, number) {
   const columns = look.grid[1];
   const [row, column] = [Math.floor(number / columns) + 1, (number % columns) + 1];
   return {
@@ -101,7 +101,7 @@ export function tokenNamed(look, code) {
   const place = /^(\d{1,4}),(\d{1,4})$/.exec(code);
   if (!place) return look.tokens.found.find((token) => token.code === code) ?? look.tokens.answering;
   const [row, column] = [1, 2].map((i) => Math.min(Math.max(Number(place[i]), 1), look.grid[i - 1]));
-  return patchOf(look, (row - 1) * look.grid[1] + column - 1);
+  return getPatch(look, (row - 1) * look.grid[1] + column - 1);
 }
 
 // Add the token's row (or column) of one matrix to `out` (N) with a weight; false if not loaded yet.

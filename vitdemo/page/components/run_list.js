@@ -57,7 +57,7 @@ export function mount({ element, props, trigger, watch }) {
   // --- The list as a legend: the groups `shown`, ticked runs of other groups, and the other groups behind `more`.
 
   // A run with the line of its curves.
-  function entry(name, ticked) {
+  function renderEntry(name, ticked) {
     const { colour, lighter, sign } = (ticked.has(name) && props.looks?.[name]) || {};
     const second = lighter ? stroke("dashed", lighter) : nothing;
     const mark = sign ? markup`<b style="color: ${colour}">${sign}</b>` : nothing;
@@ -66,21 +66,21 @@ export function mount({ element, props, trigger, watch }) {
     }${mark}</span><span>${name}</span></label>`;
   }
 
-  function entries(group, ticked) {
+  function renderEntries(group, ticked) {
     const [title, names] = group;
     const all = () => markup`<label class="all">${groupBox(group, ticked)}<span>${title}</span></label>`;
     return markup`<div class="entries">${names.length > 1 ? all() : nothing}${
-      names.map((name) => entry(name, ticked))
+      names.map((name) => renderEntry(name, ticked))
     }</div>`;
   }
 
-  function legend(groups, folded, folds, ticked) {
+  function renderLegend(groups, folded, folds, ticked) {
     const others = folded.flatMap(([, names]) => names);
     const added = others.filter((name) => ticked.has(name));
     const { validation, training } = TEXTS.line_plots;
     const hasTraining = Object.values(props.looks ?? {}).some(({ lighter }) => lighter);
-    return markup`${groups.map((group) => entries(group, ticked))}
-      <div class="entries added">${added.map((name) => entry(name, ticked))}</div>
+    return markup`${groups.map((group) => renderEntries(group, ticked))}
+      <div class="entries added">${added.map((name) => renderEntry(name, ticked))}</div>
       <span class="key" ?hidden=${!ticked.size}>${stroke("", "")}${validation}${
       hasTraining ? [stroke("dashed", ""), training] : nothing
     }</span>
@@ -104,7 +104,7 @@ export function mount({ element, props, trigger, watch }) {
     render(
       markup`<fieldset class=${props.more ? "legend" : nothing}><legend>${props.label ?? ""}</legend>
         <div class="groups">${
-        props.more ? legend(groups.filter(isShown), folded, folds, ticked) : folds
+        props.more ? renderLegend(groups.filter(isShown), folded, folds, ticked) : folds
       }</div></fieldset>`,
       place,
     );

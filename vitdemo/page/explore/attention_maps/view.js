@@ -11,11 +11,11 @@ import {
   wordsOnFew,
 } from "../../components/map_words.js";
 import {
+  getPatch,
   lineOf,
   loadLayer,
   matrices,
   matrixSet,
-  patchOf,
   tokenNamed,
   tokensOf,
 } from "../../components/matrices.js";
@@ -162,7 +162,7 @@ function create(element) {
 
   // --- the selection ---
 
-  const patch = (number) => patchOf(look, number);
+  const patch = (number) => getPatch(look, number);
   const tokenOf = (code) => tokenNamed(look, code);
   const asked = () => (pointed === null ? tokenOf(state.token) : patch(pointed));
   const incoming = () => state.direction === "incoming" && state.of !== "similar";

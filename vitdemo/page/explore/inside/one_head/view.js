@@ -32,7 +32,7 @@ function nameOf(n) {
 }
 
 // Dot products, scores and weights (N) of one query, and the head's output for its token.
-function worked(h, n) {
+function computeHead(h, n) {
   const q = vector(0, h, n);
   const dots = Array.from({ length: layer.size }, (_, j) => dot(q, vector(1, h, j)));
   const scores = dots.map((value) => value * layer.value.scale);
@@ -118,7 +118,7 @@ const share = (one, all) => dot(one, all) / dot(all, all);
 function draw() {
   const [h, n] = [Number(choices.head.value), Number(choices.query.value)];
   const j = pointed ?? Number(choices.key.value);
-  const found = worked(h, n);
+  const found = computeHead(h, n);
   const prefix = layer.value.prefix.length;
   paint(part("map canvas"), found.weights.slice(prefix), layer.value.grid);
   for (const [name, token] of [["query", n], ["key", j]]) {
@@ -149,7 +149,7 @@ function point(key) {
 
 // Return the patch with the largest attention weight of a query in the first head.
 function strongest(n) {
-  const { weights } = worked(0, n);
+  const { weights } = computeHead(0, n);
   const patches = weights.slice(layer.value.prefix.length);
   return weights.length - patches.length + patches.indexOf(Math.max(...patches));
 }
