@@ -31,7 +31,7 @@ VIT_HEAD_NAMES = ("head", "head_dist")  # timm's names of a Vision Transformer's
 # Names of parts that a file may contain in addition to the model, such as a decoder
 IGNORED_PARTS = (*VIT_HEAD_NAMES, "fc", "classifier", "mask_token", "attn_pool", "pre_logits")
 IGNORED_PREFIXES = ("decoder",)
-PARTS_BEFORE_HEAD = ("attn_pool", "pre_logits")  # the head's input, so its predictions need them
+PARTS_BEFORE_HEAD = ("attn_pool", "pre_logits")  # computes the input of the classifier head
 # torch.compile, FSDP and activation checkpoints can add these wrappers anywhere in a name.
 WRAPPER_PATTERN = re.compile(r"(_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
 # If a file contains several copies of a model, the copy with averaged weights is used, as in timm.

@@ -56,7 +56,7 @@ def render_report(
 ) -> str:
     """Return the report as HTML. Raises `RunError` if `runs` is empty.
 
-    `order` lists the names of all runs on the page, so that colours are the same as there.
+    `order` lists the names of all runs on the page, so that a run has the same colour in both.
     """
     if not runs:
         raise RunError("Choose at least one run for the report.")

@@ -221,7 +221,7 @@ class MoreModelsPanel:
         if is_address:
             return partial(open_model, name, labels)
         if labels:
-            raise ModelError("timm knows the labels of this model. Leave the field Labels empty.")
+            raise ModelError("timm has the labels of this model. Leave the field Labels empty.")
         return partial(
             download_weights, self.context.cache.call(create_timm_run, f"{TIMM_PREFIX}{name}")
         )

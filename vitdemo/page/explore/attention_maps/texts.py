@@ -106,7 +106,7 @@ TEXTS = {
     "title_outgoing": "{map}: attention of {token}",
     # Descriptions of maps
     "few_patches": "Three of {patches} patches receive {percent} of the attention on patches. "
-    "Choose “norm-weighted” under Show to see what they pass on.",
+    "Choose “norm-weighted” under Show to see how much these patches pass on.",
     "few_norms": "The three most attended patches have {percent} of the attention on patches, and "
     "{norms} of the norms.",
     "pointed": "Row {row}, column {column}. ",
