@@ -316,19 +316,26 @@ def test_residual_stream_sums_to_the_logit(open_parts):
         *parts, total = [float(text.replace("\N{MINUS SIGN}", "-")) for text in texts]
         assert len(parts) == 2 + 2 * 2  # embedding, two layers' attention and MLP, biases
         assert sum(parts) == pytest.approx(total, abs=5e-4) and max(map(abs, parts)) > 0.1
-        return total
+        return parts, total
 
-    before = check_sum()
+    def read_sum(part):
+        expect(reading).to_contain_text(part)
+        text = re.search(r"Sum up to here: (\S+)\.$", reading.inner_text())[1]
+        return float(text.replace("\N{MINUS SIGN}", "-"))
+
+    parts, before = check_sum()
     bars, reading = view.locator(".parts .column"), view.locator(".reading")
     expect(bars).to_have_count(3 + 2 * 2)  # also the total
     expect(reading).to_contain_text("Largest contribution")
     bars.nth(0).hover()
-    expect(reading).to_contain_text("Embedding: ")
+    assert read_sum("Embedding: ") == pytest.approx(parts[0], abs=0.006)
+    view.locator(".parts").press("ArrowRight")
+    assert read_sum("Layer 1, attention: ") == pytest.approx(sum(parts[:2]), abs=0.006)
     view.locator(".parts").press("End")
     expect(reading).to_contain_text(f"{before:.2f}".replace("-", "\N{MINUS SIGN}"))
     view.locator("select.other").select_option(index=2)
     expect(view.locator(".sum")).to_contain_text("minus the logit of")
-    assert check_sum() != before
+    assert check_sum()[1] != before
     expect(view.locator(".heads tbody td")).to_have_count(2 * 3)
 
 
