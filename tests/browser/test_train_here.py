@@ -11,6 +11,7 @@ from vitdemo.jobs import JobQueue
 
 IMAGE_COUNTS = {"train/ant": 120, "train/bee": 120, "test/ant": 5, "test/bee": 5}
 STATE = "#trainings .state"
+START_MS = 300_000  # a training process imports torch, which takes minutes on a busy machine
 
 
 @pytest.fixture
@@ -47,23 +48,25 @@ def test_a_training_run_from_start_to_animation(site, open_page):  # the page en
         field.fill(value)
         field.press("Tab")
     page.locator("#start-training").click()
-    expect(page.locator(STATE)).to_have_text("training")
+    expect(page.locator(STATE)).to_have_text("training", timeout=START_MS)
     page.locator("#film").scroll_into_view_if_needed()  # the animation is loaded now
-    expect(page.locator("#film .when")).to_contain_text("first-steps-1 after epoch")
+    when = page.locator("#film .when")
+    expect(when).to_contain_text("first-steps-1 after epoch", timeout=START_MS)
 
     page.close()  # a reload would abort a request in flight, which gradio's client reports
     page = open_page(site)
     page.get_by_role("tab", name="Train", exact=True).click()  # the panel opens automatically
-    expect(page.locator(STATE)).to_have_text("training")
+    expect(page.locator(STATE)).to_have_text("training", timeout=START_MS)
     press(page, "Pause")
-    expect(page.locator(STATE)).to_have_text("paused")
+    expect(page.locator(STATE)).to_have_text("paused", timeout=START_MS)
     press(page, "Resume")
-    expect(page.locator(STATE)).to_have_text("training")
+    expect(page.locator(STATE)).to_have_text("training", timeout=START_MS)
     expect(page.locator("#live figure")).to_have_count(2)
     page.locator("#film").scroll_into_view_if_needed()
-    expect(page.locator("#film .play")).to_be_enabled()  # a second epoch has ended
+    play = page.locator("#film .play")
+    expect(play).to_be_enabled(timeout=START_MS)  # a second epoch has ended
     press(page, "Stop and evaluate")
-    expect(page.locator(STATE)).to_have_text("stopped")
+    expect(page.locator(STATE)).to_have_text("stopped", timeout=START_MS)
     expect(page.locator("#trainings .words")).to_contain_text("test accuracy")
 
     urls = []

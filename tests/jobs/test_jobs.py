@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,7 +44,7 @@ def jobs(tmp_path, put_pictures):
         queue.delete(job.name)
 
 
-def wait_for(jobs, name, *states, seconds=60):
+def wait_for(jobs, name, *states, seconds=180):
     deadline = time.monotonic() + seconds
     while (job := jobs.find_job(name)).state not in states:
         assert time.monotonic() < deadline, f"{job} is not one of {states}"
@@ -68,6 +69,12 @@ def start_training_job(jobs, epochs=200):
     name = jobs.start("first-steps", {"epochs": epochs}).name
     wait_for(jobs, name, "training")
     return name, read_process(jobs, name)["pid"]
+
+
+def wait_for_end(pid):
+    """Wait until the process has ended, which is just after its last message."""
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(pid).wait(timeout=60)
 
 
 def read_process(jobs, name):
@@ -100,7 +107,8 @@ def test_pause_resume_and_stop_keep_the_progress(jobs):
     name, pid = start_training_job(jobs)
     jobs.pause(name)
     paused = wait_for(jobs, name, "paused")
-    assert not psutil.pid_exists(pid) and paused.begun
+    wait_for_end(pid)
+    assert paused.begun
     steps = [(line["epoch"], line["step"]) for line in read_steps(jobs.root / name)]
     assert paused.done == pytest.approx(len(steps) / 1000)
     with pytest.raises(JobError, match="cannot be paused"):
