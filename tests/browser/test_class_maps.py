@@ -152,6 +152,10 @@ def test_slow_maps_and_faithfulness_scores_reset_with_a_new_image(why_page, phot
     expect(why_page.locator("#why-meter svg")).to_have_count(2)
     expect(meter.locator("table").first.locator("tr")).to_have_count(11)
     expect(why_page.locator(SCORES)).to_have_count(7)
+    widths = why_page.locator(f"{SCORES} .value").evaluate_all(
+        "all => all.map((e) => e.style.width)"
+    )
+    assert all(widths)  # also of scores below zero; the browser drops a negative width
     expect(why_page.locator("#why-cancel")).to_be_hidden()
     assert "Area under the curve, %" in why_page.locator("#why-meter figure").first.get_attribute(
         "aria-label"

@@ -60,6 +60,14 @@ def page(address, open_shared):  # the page ends before its server
     return page
 
 
+# The ends of each interval, and the value between them, in percent of the plot's width.
+JS_WHISKERS = """all => all.map((line) => {
+    const circle = line.parentElement.querySelector("circle.chosen");
+    const ends = [line.getAttribute("x1"), circle.getAttribute("cx"), line.getAttribute("x2")];
+    return ends.map(parseFloat);
+})"""
+
+
 def download_csv(page, selector: str, name: str = "Download CSV") -> str:
     button = page.locator(selector).get_by_role("button", name=name)
     return download(page, button).path().read_text()
@@ -75,6 +83,10 @@ def test_a_second_model_is_compared_and_curves_follow_the_classes(page):
     expect(classes.first).to_have_attribute("aria-pressed", "true")  # cat, the worst class
     expect(classes.first.locator("circle")).to_have_count(2)
     expect(classes.first).to_have_accessible_name(re.compile(r"cat: precision .*; recall 0\.750 "))
+    # Each interval reaches from below its value to above it, unless the value is 1.
+    ends = table.locator(".rows line.whisker").evaluate_all(JS_WHISKERS)
+    assert any(high > value for _, value, high in ends)
+    assert all(low < value <= high for low, value, high in ends)
     expect(table.locator("table")).to_be_hidden()
     table.get_by_text("Table of all metrics").click()
     tracks = table.locator("tbody tr td:last-child .vd-track")

@@ -96,7 +96,11 @@ def test_long_class_names_are_not_cut(open_views, view_runs, tmp_path):
     card = page.locator("#answers .card.chosen")
     expect(card.locator("li")).to_have_count(3)
     expect(card).to_contain_text("97.5% test accuracy")
-    page.locator("#answers details.card summary").click()
+    other = page.locator("#answers details.card")
+    other.locator("summary").click()
+    first = other.locator("li").first
+    prediction = f"{first.locator('span').inner_text()} {first.locator('b').inner_text()}"
+    expect(other.locator("summary b")).to_have_text(prediction)
     texts = page.locator("#answers .card:visible").locator("h2 span, h2 b, li span, .known")
     cut = "e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflow !== 'visible'"
     edge = "e => e.getBoundingClientRect().right - e.closest('.card').getBoundingClientRect().right"
