@@ -25,7 +25,7 @@ from playwright.sync_api import (
 from safetensors.torch import load_file
 
 from tests.browser.actions import JS_RECORD, TIMEOUT_MS, open_and_wait, reset_page
-from tests.browser.slow_page import slow_down_all
+from tests.browser.slow_page import SLOWDOWN, slow_down_all
 from tests.browser.view_pages import (  # noqa: F401
     kinds_views,
     open_views,
@@ -68,6 +68,12 @@ def _slow_page(request) -> Iterator[None]:
         if request.config.getoption("slow_page"):
             slow_down_all(patch, zlib.crc32(request.config.getoption("seed").encode()))
         yield
+
+
+@pytest.fixture
+def slowdown(request) -> int:
+    """Factor by which the browser's processor is slower: limits of times are multiplied by it."""
+    return SLOWDOWN if request.config.getoption("slow_page") else 1
 
 
 @pytest.fixture(scope="package")
