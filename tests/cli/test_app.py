@@ -79,7 +79,7 @@ def test_concurrent_why_requests_return_maps_of_their_model_and_class(page_url, 
             jobs[arguments] = client.submit(photo, *arguments, api_name="/why")
     for (name, target, against), job in jobs.items():
         response, run, image = (
-            job.result(timeout=120),
+            job.result(timeout=300),
             shown.find_run(name),
             crop_visible_square(IMAGE),
         )
@@ -167,7 +167,7 @@ def fresh_page(tmp_path_factory):
     command = [sys.executable, "-m", "tests.support.import_stages", str(folder / "stages.json")]
     command += ["--runs", str(folder / "no-runs"), "--data", str(folder / "no-data")]
     variables = {"GRADIO_SERVER_PORT": str(port), "PYTHONPATH": str(ROOT)}
-    with run_server([*command, "--device", "cpu"], port, folder, variables, 120) as address:
+    with run_server([*command, "--device", "cpu"], port, folder, variables, 300) as address:
         stages = json.loads((folder / "stages.json").read_text())
         yield address, {stage: set(modules) for stage, modules in stages.items()}
     assert [file.name for file in folder.iterdir()] == ["stages.json"]  # the page writes nothing

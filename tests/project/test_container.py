@@ -136,7 +136,7 @@ def test_the_container_serves_the_page_and_is_healthy(image, tmp_path):
     variables = {"PYTHONPATH": "", "HF_HOME": str(tmp_path / "models")}
     assert subprocess.run(check, capture_output=True).returncode != 0
     command[0] = str(programs / command[0])
-    with run_server(command, int(port), tmp_path, variables, 120) as address:
+    with run_server(command, int(port), tmp_path, variables, 400) as address:
         assert subprocess.run(check, capture_output=True).returncode == 0
         assert "defineDocument" in read_script(address, "store.js")
         views = read_views(address, "lesson_panel", "models_table", lesson="1-tokens")

@@ -38,7 +38,7 @@ def serve(
     *arguments: str,
     cwd: Path = ROOT,
     by_variable: bool = False,
-    seconds: float = 120,
+    seconds: float = 300,
     variables: dict[str, str] | None = None,
     program: str = "app",
 ) -> Iterator[str]:
@@ -119,7 +119,7 @@ def serve_delayed(address: str, stream_seconds: float) -> Iterator[str]:
     port = free_port()
     script = Path(__file__).with_name("slow_stream.py")
     command = [sys.executable, str(script), address, str(port), str(stream_seconds)]
-    with run_server(command, port, ROOT, {}, 120) as delayed_address:
+    with run_server(command, port, ROOT, {}, 300) as delayed_address:
         yield delayed_address
 
 
