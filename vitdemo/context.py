@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from vitdemo import data, models, runs
 from vitdemo.cache import Cache
-from vitdemo.data import ImageDataset, LabelledImages, TestImage, TestSet, image_files
+from vitdemo.data import ImageDataset, LabelledImages, TestImage, TestSet
 from vitdemo.errors import DataError, PretrainingError, RunError, VitdemoError
 from vitdemo.explain import forward_pass, norms
 from vitdemo.explain.image_trace import ImageTrace
@@ -385,9 +385,9 @@ class AppContext:
         self, preprocessing: Preprocessing, image: Image.Image
     ) -> tuple[np.ndarray, Tensor]:
         """Return the crop (S, S, 3) uint8 of an RGB image, and the model input (1, 3, S, S)."""
-        # (3, S, S)
         crop = preprocessing.size, preprocessing.crop, preprocessing.interpolation
-        seen = self.cache.call(_crop_input, image, *crop)
+        key = Preprocessing.crop_image, image, *crop
+        seen = self.cache.get_or_compute(key, lambda: preprocessing.crop_image(image))  # (3, S, S)
         pixels = preprocessing(torch.from_numpy(seen)[None].to(self.device))  # (1, 3, S, S)
         return np.ascontiguousarray(seen.transpose(1, 2, 0)), pixels
 
@@ -486,11 +486,6 @@ def _trace_model(model: nn.Module, run: Run, input_image: np.ndarray, pixels: Te
         prefix_token_names(model),
         forward_pass.classifier_rows(model),
     )
-
-
-def _crop_input(image: Image.Image, size: int, fraction: float, interpolation: str) -> np.ndarray:
-    """Return the centre crop (3, size, size) uint8 of an image; callers must not modify it."""
-    return image_files.to_uint8(image_files.crop_and_resize(image, size, fraction, interpolation))
 
 
 def _load_test_sample(dataset: ImageDataset, count: int, size: int) -> LabelledImages:

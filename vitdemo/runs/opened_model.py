@@ -47,8 +47,8 @@ from vitdemo.runs.model_files import (
 from vitdemo.runs.processors import (
     DEFAULTS_NOTICE,
     OTHER_SIZE_NOTICE,
-    read_fraction,
     read_numbers,
+    read_positive,
     read_processor,
     read_timm_config,
 )
@@ -416,7 +416,7 @@ def _choose_parts(
     if is_assumed:
         notices.append(HEADS_NOTICE.format(heads))
     eps = config.get("layer_norm_eps", transformers_names.DEFAULT_EPS.get(kind, 1e-6))
-    eps = read_fraction(stated.get("eps", 1e-5 if shape.has_pre_norm else eps), "eps")
+    eps = read_positive(stated.get("eps", 1e-5 if shape.has_pre_norm else eps), "eps")
     activation = stated.get("act", config.get("hidden_act", "gelu"))
     if activation not in transformers_names.ACTIVATIONS:
         known = ", ".join(transformers_names.ACTIVATIONS)

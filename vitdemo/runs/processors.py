@@ -25,7 +25,14 @@ from vitdemo.training import Preprocessing
 FILTERS = {filter.value: filter.name.lower() for filter in Image.Resampling}  # `resample`: name
 DEFAULT_CROP = 0.875  # of timm
 # transformers' image processors: default values of the fields that decide about pixels
-_SHORTEST_224 = {"size": {"shortest_edge": 224}, "crop_size": 224, "do_center_crop": True}
+_CLIP = {
+    "size": {"shortest_edge": 224},
+    "crop_size": 224,
+    "do_center_crop": True,
+    "resample": 3,
+    "image_mean": OPENAI_CLIP_MEAN,
+    "image_std": OPENAI_CLIP_STD,
+}
 _PROCESSORS = {
     "ViT": {
         "size": {"height": 224, "width": 224},
@@ -41,10 +48,8 @@ _PROCESSORS = {
         "image_mean": IMAGENET_INCEPTION_MEAN,
         "image_std": IMAGENET_INCEPTION_STD,
     },
-    "Bit": _SHORTEST_224
-    | {"resample": 3, "image_mean": OPENAI_CLIP_MEAN, "image_std": OPENAI_CLIP_STD},
-    "CLIP": _SHORTEST_224
-    | {"resample": 3, "image_mean": OPENAI_CLIP_MEAN, "image_std": OPENAI_CLIP_STD},
+    "Bit": _CLIP,
+    "CLIP": _CLIP,
 }
 _PROCESSOR_OF_MODEL = {
     "vit": "ViT",
@@ -137,7 +142,7 @@ def read_timm_config(
         notices.append(STRETCH_NOTICE)
     elif mode != "center":
         notices.append(PADDING_NOTICE)
-    fraction = read_fraction(details.get("crop_pct") or DEFAULT_CROP, "crop_pct")
+    fraction = min(read_positive(details.get("crop_pct") or DEFAULT_CROP, "crop_pct"), 1.0)
     pixels = Preprocessing(
         size,
         read_numbers(details.get("mean") or IMAGENET_DEFAULT_MEAN, "mean"),
@@ -156,7 +161,7 @@ def apply_options(pixels: Preprocessing, options: Mapping[str, str]) -> Preproce
         if name in options
     }
     if "crop" in options:
-        changes["crop"] = read_fraction(options["crop"], "crop")
+        changes["crop"] = min(read_positive(options["crop"], "crop"), 1.0)
     if "interpolation" in options:
         changes["interpolation"] = _check_filter(options["interpolation"])
     return replace(pixels, **changes)
@@ -175,15 +180,15 @@ def read_numbers(values: Any, name: str) -> tuple[float, ...]:
     return tuple(numbers * (3 // len(numbers)))
 
 
-def read_fraction(value: Any, name: str) -> float:
-    """Return `value` as a fraction of the image's side, at most 1. Raises `ModelError`."""
+def read_positive(value: Any, name: str) -> float:
+    """Return `value` as a positive number. Raises `ModelError`."""
     try:
-        fraction = float(value)
+        number = float(value)
     except (TypeError, ValueError):
-        fraction = math.nan
-    if not fraction > 0:  # also NaN
+        number = math.nan
+    if not 0 < number < math.inf:  # also NaN
         raise ModelError(f"'{name}={value}' is not a positive number.")
-    return min(fraction, 1.0)
+    return number
 
 
 def _assume_preprocessing(
