@@ -135,11 +135,11 @@ function receive() {
   const answer = received(bridge.props);
   if (!answer) return;
   if (answer.models) takeModels(answer.models);
-  if (answer.model?.name === state.model) takeDepth(answer.model);
+  if (answer.model && answer.model.name === state.model) takeDepth(answer.model);
   // A refused image restores the previous one, so it comes before views of the image.
   take(answer, mounted.filter(({ name }) => views[name].isFirst));
   take(answer, mounted.filter(({ name }) => !views[name].isFirst));
-  if (depth?.name === state.model) reviseChoice();
+  if (isDepthKnown()) reviseChoice();
   if (!hasAnswer) {
     requestAnimationFrame(scrollToSection);
     if (task) sendTask();
@@ -269,8 +269,10 @@ let chosenLayer = 0; // 0: not chosen
 let depth = null; // { name, layers, layer } of a model: number of layers, and the layer to begin with
 let isFromUrl = false; // whether the URL named the layer; the model's own layer then counts as not chosen
 
+const isDepthKnown = () => depth !== null && depth.name === state.model;
+
 function settleLayer() {
-  if (depth?.name === state.model) {
+  if (isDepthKnown()) {
     state.layer = depth.layers ? Math.min(chosenLayer || depth.layer, depth.layers) : null;
   }
 }

@@ -19,7 +19,6 @@ function mountPlace(id, content) {
 matchTheme();
 window.vitdemo = page;
 connect({ ...server, controls: controls.update }, keys);
-page.store.set({ model: null }); // the first model of the answer
 for (const [id, content] of Object.entries(places)) mountPlace(id, content);
 page.store.start({ tabs: {}, image });
 page.store.checkModels();
