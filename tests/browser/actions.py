@@ -105,10 +105,10 @@ def open_and_wait(open_page: Callable[[str], Page], address: str, query: str = "
     return page
 
 
-def wait_until_idle(page: Page) -> None:
-    """Wait until all responses have arrived and no request follows, however busy the machine is."""
+def wait_until_idle(page: Page, frames: int = IDLE_FRAMES) -> None:
+    """Wait until all responses have arrived, and no request follows for a number of `frames`."""
     page.evaluate("exchange.quiet = 0")
-    page.wait_for_function(JS_IS_IDLE, arg=IDLE_FRAMES, polling="raf")
+    page.wait_for_function(JS_IS_IDLE, arg=frames, polling="raf")
 
 
 def reset_page(page: Page, query: str, run: str) -> Page:

@@ -245,12 +245,6 @@ def kept_page(open_shared, page_url) -> Page:
     return open_and_wait(open_shared, page_url)
 
 
-@pytest.fixture(scope="module")
-def kinds_page(open_shared, kinds_url) -> Page:
-    """Page over `kinds_url` that stays open for all tests of a module."""
-    return open_and_wait(open_shared, kinds_url)
-
-
 @pytest.fixture
 def shared_page(kept_page) -> Page:
     """Variant of `page` that the tests of a module share; it is reset, but not loaded again."""

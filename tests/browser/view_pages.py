@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Page
 
-from tests.browser.actions import JS_IS_IDLE, JS_RECORD, TIMEOUT_MS, close_folds
+from tests.browser.actions import JS_RECORD, TIMEOUT_MS, close_folds, wait_until_idle
 from tests.support.factories import make_context
 from tests.support.view_server import ViewServer, serve_views
 
@@ -71,7 +71,7 @@ def open_views(view_tab, caplog, request) -> Iterator[Callable[..., Page]]:
             close_folds(page)
             page.evaluate("drawn.length = 0")
             page.evaluate("query => vitdemo.store.open(query)", f"?{query}")
-        wait_until_answered(page)
+        wait_until_idle(page, IDLE_FRAMES)
         return page
 
     yield open_views
@@ -81,9 +81,3 @@ def open_views(view_tab, caplog, request) -> Iterator[Callable[..., Page]]:
         page.goto("about:blank")  # the next test loads its document again
     failures = [record.exc_text for record in caplog.get_records("call") if record.exc_info]
     assert not faults + failures, faults + failures
-
-
-def wait_until_answered(page: Page) -> None:
-    """Wait until no request is open, and none follows."""
-    page.evaluate("exchange.quiet = 0")
-    page.wait_for_function(JS_IS_IDLE, arg=IDLE_FRAMES, polling="raf")

@@ -39,9 +39,10 @@ class Site:
 
     def runner_of(self, session: str) -> bridge.TaskRunner:
         """Return the runner of a document, since each document counts its tasks from 1."""
-        tasks = self.responder.runner.tasks
-        runner = bridge.TaskRunner(self.responder.context, tasks)
-        return self._runners.setdefault(session, runner)
+        if session not in self._runners:
+            tasks = self.responder.runner.tasks
+            self._runners[session] = bridge.TaskRunner(self.responder.context, tasks)
+        return self._runners[session]
 
     def answer(self, request: dict) -> dict:
         """Return the answer to a request; the data of a view and its key are computed once.
