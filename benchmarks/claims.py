@@ -52,7 +52,12 @@ from vitdemo.metrics.calibration_report import compute_calibration_report  # noq
 from vitdemo.metrics.classification_report import compare_runs, compute_classification_report  # noqa: E402
 from vitdemo.metrics.intervals import difference_margin_of_error, margin_of_error, mean_interval  # noqa: E402
 from vitdemo.metrics.recipe_ablation import compute_ablation, find_ablations  # noqa: E402
-from vitdemo.metrics.training_progress import generalisation_gap, recipe_field, uses_mixing  # noqa: E402
+from vitdemo.metrics.training_progress import (  # noqa: E402
+    final_validation_accuracy,
+    generalisation_gap,
+    recipe_field,
+    uses_mixing,
+)
 from vitdemo.models import is_vision_transformer  # noqa: E402
 from vitdemo.models.cost import compute_vit_cost  # noqa: E402
 from vitdemo.runs import Run  # noqa: E402
@@ -489,9 +494,12 @@ def training_curves(subjects: ClaimInputs) -> ClaimRows:
         below = [i for i, points in enumerate(generalisation_gap(run), 1) if points < 0]
         last = run.history[-1] if run.history else None
         if last and np.isfinite(last["val_accuracy"]):
-            words = f"{len(below)} of {len(run.history)} epochs below, last {max(below, default=0)}"
-            ends = f"{last['train_accuracy']:.1%} training, {last['val_accuracy']:.1%} validation"
-            rows.append((run.name, f"{words}; {ends}"))
+            counts = (
+                f"{len(below)} of {len(run.history)} epochs below, last {max(below, default=0)}"
+            )
+            final = final_validation_accuracy(run)
+            accuracies = f"{last['train_accuracy']:.1%} training, {final:.2%} validation"
+            rows.append((run.name, f"{counts}; {accuracies}"))
     return rows
 
 

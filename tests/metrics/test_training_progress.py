@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.support.factories import VIT, make_history_record, make_run, record_start_weights
@@ -86,6 +87,20 @@ def test_weights_are_of_the_last_or_the_lowest_validation_loss_epoch(run):
     assert example.weights_record["epoch"] == 4
     assert with_recipe(example, patience=8).weights_record["epoch"] == 2
     assert with_history(run).weights_record is None
+
+
+def test_final_validation_accuracy_is_that_of_the_evaluation(run, tmp_path):
+    example = with_accuracies(run, (0.8, 0.75))
+    assert progress.final_validation_accuracy(example) == 0.75  # the evaluation has only test data
+    assert progress.final_validation_accuracy(with_history(run)) is None
+    half_correct = np.eye(10, dtype=np.float32)[[0, 1]], np.array([0, 2])
+    complete = replace(
+        run.evaluation,
+        validation_probabilities=half_correct[0],
+        validation_labels=half_correct[1],
+    )
+    example = replace(make_run(tmp_path / "run", tested=complete), history=example.history)
+    assert progress.final_validation_accuracy(example) == 0.5
 
 
 MIXUP_RECIPE = {"head_epochs": 2, "warmup_epochs": 0.5, "mixup": 0.2, "unmixed_epochs": 3}

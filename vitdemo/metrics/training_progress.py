@@ -1,16 +1,18 @@
 """Training progress of a run: stages, milestones and generalisation gap.
 
-All values come from `config.json` and `history.jsonl`. Fields that are missing in a recipe have the
-defaults of `Recipe`.
+The values of epochs come from `config.json` and `history.jsonl`, and the final validation accuracy
+from the evaluation. Fields that are missing in a recipe have the defaults of `Recipe`.
 """
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, replace
 from statistics import median
 from typing import Any
 
-from vitdemo.metrics import DASH, format_with_noun
+from vitdemo.errors import RunError
+from vitdemo.metrics import DASH, compute_accuracy, format_with_noun
 from vitdemo.runs import Run, get_lineage
 from vitdemo.training.recipes import Recipe
 
@@ -63,6 +65,21 @@ def elapsed_minutes(run: Run) -> list[float]:
 def generalisation_gap(run: Run) -> list[float]:
     """Return training minus validation accuracy of each epoch, in percentage points."""
     return [100 * (r["train_accuracy"] - r["val_accuracy"]) for r in run.history]
+
+
+def final_validation_accuracy(run: Run) -> float | None:
+    """Return the validation accuracy of the saved weights; None before the first epoch has ended.
+
+    It comes from the evaluation. Without an evaluation, it comes from the record of the epoch. The
+    two can differ slightly, because the weights are saved as float16.
+    """
+    with suppress(RunError, ValueError):
+        evaluation = run.evaluation
+        if evaluation.validation_probabilities is not None:
+            return compute_accuracy(
+                evaluation.validation_probabilities, evaluation.validation_labels
+            )
+    return run.weights_record and run.weights_record["val_accuracy"]
 
 
 def choose_milestones(runs: Sequence[Run]) -> list[float]:

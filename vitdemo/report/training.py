@@ -26,6 +26,7 @@ from vitdemo.metrics import DASH
 from vitdemo.metrics.training_progress import (
     count_epochs_below_validation,
     explain_low_training_accuracy,
+    final_validation_accuracy,
     format_epoch_count,
     generalisation_gap,
     list_stage_changes,
@@ -223,12 +224,12 @@ def final_results(
 
 def _final_result_row(run: Run, test: float | None) -> list[str]:
     """Return the cells of a run, in the order of `RESULT_COLUMNS`."""
-    used, speed = run.weights_record, median_images_per_second(run)
+    validation, speed = final_validation_accuracy(run), median_images_per_second(run)
     parameters = run.config.get("parameters")
     return [
         run.name,
         DASH if test is None else f"{100 * test:.2f}",
-        f"{100 * used['val_accuracy']:.2f}" if used else DASH,
+        DASH if validation is None else f"{100 * validation:.2f}",
         format_epoch_count(run),
         f"{run.train_seconds / 60:.1f}" if run.history else DASH,
         f"{speed:.0f}" if speed else DASH,
