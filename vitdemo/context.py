@@ -137,7 +137,10 @@ class AppContext:
         return known
 
     def private_root(self) -> Path:
-        """Return the user's folder of private runs. Raises `RunError` outside a session."""
+        """Return the user's folder of private runs, which is deleted when the process ends.
+
+        Raises `RunError` outside a session.
+        """
         visitor = self._require_session_id()
         if visitor not in self._private_roots:
             folder = tempfile.mkdtemp(prefix="vitdemo-")
