@@ -92,7 +92,7 @@ def test_masks_can_differ_by_image_and_the_model_is_unchanged(model):
     assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
 
 
-def test_mask_bars_special_tokens_from_patches_only():
+def test_mask_excludes_special_tokens_from_patches_only():
     model = random_model(MODELS["distilled"])
     blocked = build_patch_knockout(model, [1])
     assert not blocked[0].any()

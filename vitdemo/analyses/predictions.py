@@ -166,7 +166,7 @@ def load_test_images(context: AppContext, run: Run, image_indices: Sequence[int]
     )
     if tests.classes != run.classes or len(tests) != len(evaluation.labels):
         raise mismatch
-    samples, fingerprint = tests.load_squares(run.spec.image_size)
+    samples, fingerprint = tests.load_crops(run.spec.image_size)
     if fingerprint != evaluation.fingerprint:
         raise mismatch
     images = samples.images[np.asarray(image_indices, dtype=np.int64)]  # (n, 3, S, S)

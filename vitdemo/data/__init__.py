@@ -598,8 +598,8 @@ class TestSet:
             image = crop_visible_square(load_image(path))
         return TestImage(image, self.classes[label])
 
-    def load_squares(self, side: int) -> tuple[LabelledImages, str]:
-        """Return all test images as squares of width `side`, and their fingerprint.
+    def load_crops(self, side: int) -> tuple[LabelledImages, str]:
+        """Return the square crops of all test images, of width `side`, and their fingerprint.
 
         CIFAR-10 images keep their size. The first call for a large folder is slow, because all
         images are read. Raises `DataError` for an invalid image file.

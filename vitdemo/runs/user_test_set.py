@@ -76,13 +76,13 @@ class UserTestSet(TestSet):
         self.fingerprint = digest.hexdigest()
         self._evaluations: dict[tuple, Evaluation] = {}  # by path and stamp of the run
 
-    def load_squares(self, side: int) -> tuple[LabelledImages, str]:
-        """Return all images as squares, and the fingerprint of this test set.
+    def load_crops(self, side: int) -> tuple[LabelledImages, str]:
+        """Return the square crops of all images, and the fingerprint of this test set.
 
         The width is `side`, but at least `MIN_SIDE`. Unlike in a dataset, the fingerprint does not
         depend on `side`, so that models with different input sizes can be compared.
         """
-        return super().load_squares(max(side, MIN_SIDE))[0], self.fingerprint
+        return super().load_crops(max(side, MIN_SIDE))[0], self.fingerprint
 
     @property
     def tested_classes(self) -> list[str]:
