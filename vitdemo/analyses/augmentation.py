@@ -132,7 +132,9 @@ def _steps(recipe: Recipe) -> list[tuple[str, str, tuple[str, ...]]]:
         )
         steps.append(("Random erasing", words, ("erasing",)))
     if recipe.cutout:
-        words = f"A box of {recipe.cutout} × {recipe.cutout} pixels is filled with the mean colour."
+        words = (
+            f"A box of {recipe.cutout} × {recipe.cutout} pixels has the mean colour of the dataset."
+        )
         steps.append(("Cutout", words, ("cutout",)))
     if recipe.mixup or recipe.cutmix:
         steps.append((*_describe_mixing(recipe), ("mixup", "cutmix")))
