@@ -35,10 +35,16 @@ WEIGHTS = Path("/elsewhere/model.safetensors")  # the light training program rea
 TINY = {"embed_dim": 16, "depth": 1, "num_heads": 2, "batch_size": 8, "patch_size": 16}
 
 
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """Image folder of two classes; tests must not change it."""
+    return write_noise_images(tmp_path_factory.mktemp("data") / "pictures", IMAGE_COUNTS)
+
+
 @pytest.fixture
-def jobs(tmp_path, put_pictures):
+def jobs(tmp_path, pictures):
     """Queue of light jobs, deleted at the end of the test."""
-    queue = JobQueue(tmp_path / "runs", put_pictures(IMAGE_COUNTS), "cpu", command=LIGHT_COMMAND)
+    queue = JobQueue(tmp_path / "runs", pictures, "cpu", command=LIGHT_COMMAND)
     yield queue
     for job in queue.list_jobs():
         queue.delete(job.name)
@@ -356,6 +362,7 @@ def test_unknown_presets_names_and_folders_are_rejected(jobs, tmp_path):
             jobs.start(preset, {})
     other_run = tmp_path / "runs" / "mine"
     other_run.mkdir(parents=True)
+    (tmp_path / "pictures").mkdir()
     for action in JOB_ACTIONS.values():
         for name in ("mine", "../pictures", None, 3):
             with pytest.raises(JobError, match="no longer exists"):
@@ -408,10 +415,10 @@ def start_forked_train(command, cwd, stdout, env, **_):
     return SimpleNamespace(pid=process.pid, wait=process.join)
 
 
-def test_train_py_can_be_killed_resumed_and_stopped(monkeypatch, tmp_path, put_pictures):
+def test_train_py_can_be_killed_resumed_and_stopped(monkeypatch, tmp_path, pictures):
     # On a busy machine, a process of lower priority than the tests would take a minute.
     monkeypatch.setattr(processes, "TRAINING_NICENESS", 0)
-    jobs = JobQueue(tmp_path / "runs", put_pictures(IMAGE_COUNTS), "cpu")
+    jobs = JobQueue(tmp_path / "runs", pictures, "cpu")
     name = jobs.start("first-steps", TINY | MANY_EPOCHS).name
     wait_for(jobs, name, "training")
     time.sleep(random.uniform(0, 0.5))
