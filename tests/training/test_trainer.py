@@ -92,12 +92,15 @@ def assert_equal_weights(ours, theirs):
 def test_resumed_run_equals_an_uninterrupted_run(recipe, stop_epochs, optimizer):
     recipe = replace(recipe, optimizer=optimizer)
     uninterrupted = make_trainer(recipe)
-    expected = remove_times(uninterrupted.fit())
+    states = [save_and_load(uninterrupted.state_dict())]  # after each epoch, where a run may stop
+    expected = []
+    for record in uninterrupted.fit():
+        expected += remove_times([record])
+        states.append(save_and_load(uninterrupted.state_dict()))
     for epochs in stop_epochs:
-        first, second = make_trainer(recipe), make_trainer(recipe, seed=9)
-        records = list(islice(first.fit(), epochs))
-        second.load_state_dict(save_and_load(first.state_dict()))
-        assert remove_times(records + list(second.fit())) == expected
+        second = make_trainer(recipe, seed=9)
+        second.load_state_dict(states[epochs])
+        assert remove_times(second.fit()) == expected[epochs:]
         assert_equal_weights(second.model.state_dict(), uninterrupted.model.state_dict())
         assert_equal_weights(second.final_weights(), uninterrupted.final_weights())
 
@@ -485,8 +488,14 @@ def test_trial_compilation_leaves_weights_and_gradients_unchanged():
     assert all(parameter.grad is None for parameter in trainer.model.parameters())
 
 
+@pytest.fixture(scope="module")
+def rich_records():
+    """Return the records of a run without compilation."""
+    return remove_times(make_trainer(RICH).fit())
+
+
 @pytest.mark.parametrize("failing", [("augmentation",), ("augmentation", "model"), ("model",)])
-def test_failed_compilation_is_reported_and_training_continues(monkeypatch, failing):
+def test_failed_compilation_is_reported_and_training_continues(monkeypatch, rich_records, failing):
     calls = []
 
     def fail(function, mode):
@@ -501,9 +510,9 @@ def test_failed_compilation_is_reported_and_training_continues(monkeypatch, fail
         return compiled
 
     monkeypatch.setattr(training, "compile_static", fail)
-    notes, expected = [], remove_times(make_trainer(RICH).fit())
+    notes = []
     trainer = make_trainer(RICH, compile="default", on_note=notes.append)
-    assert remove_times(trainer.fit()) == expected
+    assert remove_times(trainer.fit()) == rich_records
     assert len(notes) == len(failing)
     for note, part in zip(notes, failing, strict=True):
         assert f"on the {part} (RuntimeError: no C compiler)" in note and "without comp" in note
