@@ -279,12 +279,31 @@ def test_kinds_show_counts_and_all_pages_of_images(open_views, tested_views):
     assert fits_window(errors)
 
 
-def test_filters_combine_and_are_reset_with_the_model(errors):
+def test_controls_of_gradio_filter_the_images(errors):
+    choose_option(errors, "#errors-true", "bee")
+    expect_image_count(errors, "errors-pictures", FIRST_COUNTS[1, 0])
+    errors.get_by_role("checkbox", name="Both directions").check()
+    expect_image_count(errors, "errors-pictures", 5 + 10 + 6)
+    open_fold(errors, "Confused pairs and confidence", "#errors-high input")
+    fill_slider(errors, "#errors-high", 40)
+    expect_image_count(errors, "errors-pictures", 0)
+    errors.get_by_role("button", name="Clear filters").click()
+    expect_image_count(errors, "errors-pictures", 25)
+    expect(errors.locator("#errors-true input")).to_have_value("any class")
+    expect(errors.locator("#errors-high input[type=number]")).to_have_value("100")
+
+
+def test_filters_combine_and_are_reset_with_the_model(open_views, tested_views):
+    filters = "errors-true+errors-predicted+control-errors-both+errors-order"
+    filters += "+errors-low+errors-high+errors-pairs"
+    places = f"results-model+errors-kinds+errors-pictures+{filters}"
+    errors = open_views(tested_views, places, "model=first")
+    expect_image_count(errors, "errors-pictures", 25)
     before = list_image_numbers(errors, "errors-pictures")
     first = errors.locator("#errors-pictures .pictures button").first
-    choose_option(errors, "#errors-order", "Smallest margin first")
+    errors.locator("#errors-order select").select_option("Smallest margin first")
     expect(first).to_have_attribute("data-pick", str(before[-1]))
-    choose_option(errors, "#errors-order", "By image number")
+    errors.locator("#errors-order select").select_option("By image number")
     expect(first).to_have_attribute("data-pick", str(min(before)))
     assert list_image_numbers(errors, "errors-pictures") == sorted(before)
     expect(first).to_contain_text(re.compile(r"(<b>ant|bee|fly) → (<b>ant|bee)\s*\d+\.\d%"))
@@ -292,13 +311,12 @@ def test_filters_combine_and_are_reset_with_the_model(errors):
     errors.locator("#errors-pictures .wanted input").check()  # predictions of every model
     expect(first.locator("small")).to_have_count(2)
     expect(first.locator("small").nth(1)).to_contain_text("second: ")
-    choose_option(errors, "#errors-true", "bee")
+    errors.locator("#errors-true select").select_option("bee")
     expect_image_count(errors, "errors-pictures", FIRST_COUNTS[1, 0])
     expect(find_kind_button(errors, "Correct predictions")).to_have_text("Correct predictions 25")
     both_directions = errors.get_by_role("checkbox", name="Both directions")
     both_directions.check()
     expect_image_count(errors, "errors-pictures", 5 + 10 + 6)  # true bees and predicted bees
-    open_fold(errors, "Confused pairs and confidence", "#errors-high input")
     fill_slider(errors, "#errors-high", 40)
     expect_image_count(errors, "errors-pictures", 0)
     fill_slider(errors, "#errors-low", 50)
@@ -314,8 +332,8 @@ def test_filters_combine_and_are_reset_with_the_model(errors):
     pair.click()
     expect(note).to_contain_text("Filter: <b>ant ↔ bee.")
     expect_image_count(errors, "errors-pictures", 15)
-    expect(errors.locator("#errors-true input")).to_have_value("<b>ant")
-    expect(errors.locator("#errors-predicted input")).to_have_value("bee")
+    expect(errors.locator("#errors-true select")).to_have_value("<b>ant")
+    expect(errors.locator("#errors-predicted select")).to_have_value("bee")
     expect(both_directions).to_be_checked()
     pair.click()
     expect(note).to_be_hidden()
@@ -326,7 +344,7 @@ def test_filters_combine_and_are_reset_with_the_model(errors):
     errors.locator("#results-model select").select_option("second")
     expect_image_count(errors, "errors-pictures", 23)
     expect(note).to_be_hidden()
-    expect(errors.locator("#errors-predicted input")).to_have_value("any class")
+    expect(errors.locator("#errors-predicted option:checked")).to_have_text("any class")
 
 
 def test_url_restores_the_filters(open_views, tested_views):

@@ -39,9 +39,14 @@ def root(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def address(root, tmp_path_factory):
+def data(tmp_path_factory):
+    """Image folder with the classes of the runs."""
     counts = {f"{part}/{name}": 2 for part in ("train", "test") for name in CLASSES}
-    data = write_noise_images(tmp_path_factory.mktemp("data"), counts)
+    return write_noise_images(tmp_path_factory.mktemp("data"), counts)
+
+
+@pytest.fixture(scope="module")
+def address(root, data):
     with serve("--runs", str(root), "--data", str(data)) as address:
         yield address
 
@@ -50,6 +55,12 @@ def address(root, tmp_path_factory):
 def compared_views(view_server, root):
     """Address of the views of these runs, without a dataset."""
     return view_server.add(make_context(root))
+
+
+@pytest.fixture(scope="module")
+def measured_views(view_server, root, data):
+    """Address of the views of these runs, with a dataset."""
+    return view_server.add(make_context(root, data_root=data))
 
 
 @pytest.fixture(scope="module")
@@ -292,8 +303,11 @@ def test_model_table_shows_latency_exports_csv_and_fits_a_phone(page):
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
-def test_ablation_with_any_baseline_and_robustness_with_a_curve_per_change(page):
-    open_tab(page, "Compare models")
+def test_ablation_with_any_baseline_and_robustness_with_a_curve_per_change(
+    open_views, measured_views
+):
+    places = "gains-base+gains+robust-models+robust-changes+robustness"
+    page = open_views(measured_views, places)
     rows = page.locator("#gains tbody tr")
     unfold(page.locator("#gains"))
     expect(rows.locator("th")).to_have_text(["second", "<i>held", "best"])

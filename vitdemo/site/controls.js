@@ -1,40 +1,111 @@
-// Controls of a document without gradio: the menus of runs, which are the page's own, and the layer.
+// Controls of a document without gradio: the menus and lists of runs, which are the page's own, and plain controls.
 import * as runChoice from "../page/components/run_choice.js";
+import * as runList from "../page/components/run_list.js";
+import { markup, nothing, render } from "../page/markup.js";
 import * as store from "../page/store.js";
 
 const controls = {}; // by state key: a function that applies the changes of its properties
 
-// Add a menu of runs to `root` for the state key `key`; `props` are those of `RunChoice`.
-function mountMenu(root, key, props) {
+// Add a menu or list of runs to `root` for the state key `key`; `props` are those of `RunChoice` or `RunList`.
+function mountRuns(component, root, key, props) {
   const draws = [];
   const trigger = () => key !== "model" && store.takeInput(key, props.value);
   root.className = "vd-choice";
-  runChoice.mount({ element: root, props, trigger, watch: (_, draw) => draws.push(draw) });
+  root.append(document.createElement("div"));
+  component.mount({ element: root, props, trigger, watch: (_, draw) => draws.push(draw) });
   controls[key] = ({ props: own, ...changes }) => {
     Object.assign(props, changes, own);
     for (const draw of draws) draw();
   };
 }
 
-// Add a slider with a box for the number of the layer.
-function mountLayer(root, key, { label }) {
-  const [range, number] = ["range", "number"].map((type) =>
-    Object.assign(document.createElement("input"), { type, min: 1, ariaLabel: label })
+const named = (label, control) => markup`<label>${label} ${control}</label>`;
+const group = (label, content) => markup`<fieldset><legend>${label}</legend>${content}</fieldset>`;
+const options = (choices, isChosen) =>
+  choices.map(([text, value]) =>
+    markup`<option value=${value} .selected=${isChosen(value)}>${text}</option>`
   );
-  range.addEventListener("input", () => store.takeLayer(range.valueAsNumber));
-  number.addEventListener("change", () => store.takeLayer(number.valueAsNumber));
-  root.append(label, number, range);
-  controls[key] = ({ value, maximum, interactive }) => {
-    for (const input of [range, number]) {
-      if (maximum !== undefined) input.max = maximum;
-      if (interactive !== undefined) input.disabled = !interactive;
-      if (value !== undefined) input.value = value;
-    }
-  };
+const withOrWithout = (
+  names,
+  name,
+  isIn,
+) => [...names.filter((each) => each !== name), ...(isIn ? [name] : [])];
+
+function numberInput(type, { label, minimum, maximum, step, value, interactive }, listeners) {
+  return markup`<input type=${type} min=${minimum ?? nothing} max=${maximum ?? nothing} step=${step ?? "any"}
+    aria-label=${label} .value=${String(value ?? "")} ?disabled=${interactive === false}
+    @input=${listeners.input} @change=${listeners.change}>`;
 }
 
-export const mount = (root, { key, ...props }) =>
-  (key === "layer" ? mountLayer : mountMenu)(root, key, props);
+// Templates by kind; `take` receives the value that the user chooses.
+const templates = {
+  checkbox: ({ label, value }, take) =>
+    named(
+      label,
+      markup`<input type="checkbox" .checked=${value} @change=${({ target }) => take(target.checked)}>`,
+    ),
+  checkboxgroup: ({ label, choices, value }, take) =>
+    group(
+      label,
+      choices.map(([text, name]) => {
+        const change = ({ target }) => take(withOrWithout(value, name, target.checked));
+        return named(
+          text,
+          markup`<input type="checkbox" .checked=${value.includes(name)} @change=${change}>`,
+        );
+      }),
+    ),
+  radio: ({ label, choices, value, key }, take) =>
+    group(
+      label,
+      choices.map(([text, each]) =>
+        named(
+          text,
+          markup`<input type="radio" name=${key} value=${each} .checked=${each === value}
+            @change=${() => take(each)}>`,
+        )
+      ),
+    ),
+  dropdown: ({ label, choices, value, multiselect }, take) =>
+    named(
+      label,
+      multiselect
+        ? markup`<select multiple @change=${({ target }) =>
+          take([...target.selectedOptions].map((each) => each.value))}>${
+          options(choices, (each) => value?.includes(each))
+        }</select>`
+        : markup`<select @change=${({ target }) => take(choices[target.selectedIndex][1])}>${
+          options(choices, (each) => each === value)
+        }</select>`,
+    ),
+  slider: (props, take) => {
+    const listen = ({ target }) => Number.isFinite(target.valueAsNumber) && take(target.valueAsNumber);
+    return markup`${props.label} ${numberInput("range", props, { input: listen })}${
+      numberInput("number", props, { change: listen })
+    }`;
+  },
+};
+
+// Add the control `kind` to `root`. It is drawn again after each change.
+function mountPlain(kind, root, key, props) {
+  function take(value) {
+    props.value = value;
+    draw();
+    key === "layer" ? store.takeLayer(value) : store.takeInput(key, value);
+  }
+  const draw = () => render(templates[kind]({ ...props, key }, take), root);
+  controls[key] = ({ __type__, ...changes }) => {
+    Object.assign(props, changes);
+    draw();
+  };
+  draw();
+}
+
+// Add the control of the state key `key`, of the `kind` of `controls.py`; without a kind, a menu of runs.
+export function mount(root, { key, kind, ...props }) {
+  if (kind in templates) mountPlain(kind, root, key, props);
+  else mountRuns(kind === "runs" ? runList : runChoice, root, key, props);
+}
 
 // Apply the changes that the store has for controls.
 export function update() {
