@@ -17,9 +17,11 @@ from tests.support.factories import (
     noise,
     random_model,
     timm_spec,
+    write_noise_images,
 )
 from tests.support.foreign_checkpoints import LABELS, compute_logits, make_tensors, write_checkpoint
 from tests.support.hub import serve_hub
+from vitdemo import data
 from vitdemo.analyses.architecture import load_model_parts
 from vitdemo.analyses.class_maps import compute_class_maps
 from vitdemo.analyses.export import compute_all_maps
@@ -30,6 +32,8 @@ from vitdemo.errors import ModelError, RunError
 from vitdemo.explain.logit_attribution import compute_logit_attribution
 from vitdemo.explain.logit_lens import compute_logit_lens
 from vitdemo.models.vit_shape import ConcatenatedVisionTransformer
+from vitdemo.notebook import read_image
+from vitdemo.page.image_sources import USER_PHOTO, ImageRequest, prepare_image
 from vitdemo.runs import model_files
 from vitdemo.runs.opened_model import create_model_run, open_model, parse_labels
 
@@ -176,6 +180,34 @@ def test_old_processors_state_sizes_as_numbers(tmp_path):
     (folder / "preprocessor_config.json").write_text(json.dumps(cropped))
     run = open_model(f"local:{folder}")
     assert run.preprocessing.crop == 0.8 and "stretches" in " ".join(run.notices)
+
+
+def test_stretching_does_not_change_the_square_that_models_receive(tmp_path):
+    folder = write_checkpoint(tmp_path / "deit", "deit")
+    processor = {"size": {"height": 40, "width": 40}, "crop_size": 32, "resample": 3}
+    (folder / "preprocessor_config.json").write_text(json.dumps(processor))
+    run = open_model(f"local:{folder}")
+    assert "stretches" in " ".join(run.notices)
+    path = tmp_path / "photo.png"
+    noise(size=(90, 60)).save(path)
+    dataset = data.open_dataset(
+        write_noise_images(
+            tmp_path / "images", dict.fromkeys(("train/a", "train/b", "test/a", "test/b"), 3)
+        ),
+        download=False,
+    )
+    squares = [
+        read_image(path),  # notebooks
+        prepare_image(ImageRequest(USER_PHOTO, str(path), 0.25), None).square,  # the page
+        data.TestSet(dataset)[0].image,
+    ]
+    for square in squares:
+        assert square.width == square.height
+        stretched = square.resize((40, 40), Image.Resampling.BICUBIC).crop((4, 4, 36, 36))
+        difference = run.preprocessing.crop_image(square) - np.moveaxis(
+            np.array(stretched), 2, 0
+        ).astype(int)
+        assert abs(difference).mean() < 1  # rounding of 8-bit pixels between two passes
 
 
 def test_clip_image_encoder_predicts_no_classes(tmp_path):

@@ -59,10 +59,15 @@ _PROCESSOR_OF_MODEL = {
 }
 _KNOWN_STEPS = ("do_resize", "do_rescale", "do_normalize", "do_center_crop", "do_convert_rgb")
 
+# All images are cropped to a square before any preprocessing, which then need not change its shape.
 STRETCH_NOTICE = (
-    "Its own preprocessing stretches an image to a square. vitdemo uses the centre crop."
+    "Its own preprocessing stretches an image to a square. vitdemo crops each image to a square "
+    "first, which stretching does not change."
 )
-WHOLE_IMAGE_NOTICE = "Its own preprocessing keeps the whole image. vitdemo uses the centre crop."
+WHOLE_IMAGE_NOTICE = (
+    "Its own preprocessing keeps the whole image. vitdemo crops each image to a square first, and "
+    "keeps the whole square."
+)
 NO_RESIZE_NOTICE = "Its own preprocessing does not resize images. vitdemo resizes them."
 PADDING_NOTICE = "Its own preprocessing adds a margin to the image. vitdemo adds no margin."
 RANGE_NOTICE = "Its own preprocessing multiplies pixels of 0 to 255 by {:.4g}, as vitdemo does."
