@@ -117,41 +117,47 @@ def test_tutorial_runs_and_shows_the_view(tmp_path, monkeypatch):
 
 def test_view_begins_with_the_chosen_options(context):
     run = context.find_run("vit")
-    state = ViewState(None, "vit", {"layer": 2, "of": "head", "head": 2, "secret": "<script>"})
+    state = ViewState(None, "vit", {"layer": 2, "source": "head", "head": 2, "secret": "<script>"})
     page = build_saved_view(context, run, IMAGE, state)
     saved = json.loads(re.search(r'id="saved">(.*?)</script>', page, re.DOTALL)[1])
-    assert saved["state"] == {"model": "vit", "of": "head", "head": 2, "layer": 2}
+    assert saved["state"] == {"model": "vit", "source": "head", "head": 2, "layer": 2}
     assert [card["run"] for card in saved["views"]["predictions"]["models"]] == ["vit"]
 
 
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"of": "head", "head": 2, "layer": 1}, lambda t, v: t.attention[0, 1, 0, 1:]),
-        ({"of": "mean", "layer": 2, "token": "2,3"}, lambda t, v: t.attention[1].mean(0)[7, 1:]),
+        ({"source": "head", "head": 2, "layer": 1}, lambda t, v: t.attention[0, 1, 0, 1:]),
         (
-            {"of": "mean", "layer": 2, "token": "t0", "direction": "incoming"},
+            {"source": "mean", "layer": 2, "token": "2,3"},
+            lambda t, v: t.attention[1].mean(0)[7, 1:],
+        ),
+        (
+            {"source": "mean", "layer": 2, "token": "t0", "direction": "incoming"},
             lambda t, v: t.attention[1].mean(0)[1:, 0],
         ),
-        ({"of": "similar", "layer": 2, "token": "1,1"}, lambda t, v: t.token_similarity[1, 1, 1:]),
         (
-            {"of": "head", "layer": 1, "token": "mean"},
+            {"source": "similar", "layer": 2, "token": "1,1"},
+            lambda t, v: t.token_similarity[1, 1, 1:],
+        ),
+        (
+            {"source": "head", "layer": 1, "token": "mean"},
             lambda t, v: t.attention[0, 0, 1:, 1:].mean(0),
         ),
         (
-            {"of": "rollout", "layer": 2, "fusion": "max", "discard": 0.3},
+            {"source": "rollout", "layer": 2, "fusion": "max", "discard": 0.3},
             lambda t, v: t.rollout_map(2, fusion="max", discard_ratio=0.3).reshape(-1),
         ),
         (
-            {"of": "norm-head", "layer": 1, "head": 2},
+            {"source": "norm-head", "layer": 1, "head": 2},
             lambda t, v: norms_to_weights(head_norms(t.attention, v))[0, 1, 0, 1:],
         ),
         (
-            {"of": "norm", "layer": 2},
+            {"source": "norm", "layer": 2},
             lambda t, v: norms_to_weights(summed_head_norms(t.attention, v))[1, 0, 1:],
         ),
         (
-            {"of": "head", "head": 99, "layer": 99, "token": "9,9"},
+            {"source": "head", "head": 99, "layer": 99, "token": "9,9"},
             lambda t, v: t.attention[-1, -1, -1, 1:],
         ),
     ],

@@ -12,7 +12,7 @@ def test_document_contains_the_given_views_and_files_without_gradio():
     text = build_document({"answers": "</script>"}, {"a": {"kind": "flag"}}, "f")
     settings = re.search(r'id="site">(.*?)</script>', text)[1]
     assert json.loads(settings)["places"] == {"answers": "</script>"}
-    assert json.loads(settings)["keys"] == {"a": {"kind": "flag"}}
+    assert json.loads(settings)["description"] == {"a": {"kind": "flag"}}
     files = {path.removeprefix("f/") for path in re.findall(r'(?:src|href)="(f/[^"]*)"', text)}
     assert files == {"style.css", "site/main.js"} <= {*FILES}
     assert "gradio" not in text

@@ -371,9 +371,9 @@ def test_check_of_randomised_heads_contains_their_baseline():
 def test_the_true_class_is_offered_first(ask):
     result = ask(0)
     marked = control_updates(result, "", "mean", "frog")
-    assert marked["not"]["choices"][1] == ("frog (the true class)", "frog")
-    assert [name for _, name in marked["why"]["choices"]].count("frog") == 1
-    choices = control_updates(result, "", "mean")["why"]["choices"]
+    assert marked["second_class"]["choices"][1] == ("frog (the true class)", "frog")
+    assert [name for _, name in marked["explained_class"]["choices"]].count("frog") == 1
+    choices = control_updates(result, "", "mean")["explained_class"]["choices"]
     assert [name for _, name in choices][1:] == list(result.run.classes)
 
 
@@ -385,7 +385,7 @@ def view_state(model="vit", photo="cat", **options) -> ViewState:
 
 
 def test_payload_shows_the_maps_of_the_chosen_classes(shown):
-    state = view_state(why="ship", **{"not": "dog"}, fill="blur")
+    state = view_state(explained_class="ship", second_class="dog", fill="blur")
     found = payload(shown, state)
     row = found.data["row"]
     image = load_square(shown, state.image)
@@ -399,26 +399,32 @@ def test_payload_shows_the_maps_of_the_chosen_classes(shown):
     assert found.data["scores"] is None
     assert found.data["names"] == [item.method.name for item in result.maps]
     chosen = {name: update["value"] for name, update in found.controls.items()}
-    assert chosen == {"why": "ship", "not": "dog", "fill": "blur"}
+    assert chosen == {"explained_class": "ship", "second_class": "dog", "fill": "blur"}
 
 
 def test_payload_ignores_unsuitable_classes_with_a_message(shown):
-    found = payload(shown, view_state(why="unicorn", **{"not": "cat"}))
+    found = payload(shown, view_state(explained_class="unicorn", second_class="cat"))
     row = found.data["row"]
     assert "'vit' has no class 'unicorn'" in row["sentence"]
     assert row["intro"] == payload(shown, view_state()).data["row"]["intro"]
-    assert (found.controls["why"]["value"], found.controls["not"]["value"]) == ("", "")
-    found = payload(shown, view_state(why="cat", **{"not": "cat"}))
+    assert (
+        found.controls["explained_class"]["value"],
+        found.controls["second_class"]["value"],
+    ) == ("", "")
+    found = payload(shown, view_state(explained_class="cat", second_class="cat"))
     assert "'cat' cannot be compared with itself" in found.data["row"]["sentence"]
     assert found.data["row"]["intro"].startswith("Why cat? ")
-    assert (found.controls["why"]["value"], found.controls["not"]["value"]) == ("cat", "")
+    assert (
+        found.controls["explained_class"]["value"],
+        found.controls["second_class"]["value"],
+    ) == ("cat", "")
 
 
 def test_choices_match_the_model(shown, ask):
     predicted = CLASSES[int(ask(0, "resnet").probabilities.argmax())]
     controls = control_updates(ask(0, "resnet"), "", "mean")
-    assert controls["why"]["choices"][0] == (f"predicted class ({predicted})", "")
-    assert [value for _, value in controls["not"]["choices"]] == ["", *CLASSES]
+    assert controls["explained_class"]["choices"][0] == (f"predicted class ({predicted})", "")
+    assert [value for _, value in controls["second_class"]["choices"]] == ["", *CLASSES]
     fill = payload(shown, view_state("resnet", fill="drop")).controls["fill"]
     zero = replace(shown.find_run("vit").preprocessing, mean=(0.5, 0.4, 0)).zero_colour
     assert zero == (128, 102, 0)  # the colour of the input 0

@@ -97,7 +97,7 @@ def test_each_image_gets_its_own_noise():
 
 
 def make_state(models=("vit",), changes=("blur",), count=200) -> ViewState:
-    options = {"robust-models": [*models], "compare.changes": [*changes], "compare.count": count}
+    options = {"compare.models": [*models], "compare.changes": [*changes], "compare.images": count}
     return ViewState(None, "", options)
 
 
@@ -136,7 +136,7 @@ def test_cancelled_measurement_shows_only_complete_curves(context):
 
 def test_models_that_no_longer_exist_are_deselected(context):
     def read(*names):
-        return robustness_view.payload(context, make_state(names)).controls["robust-models"]
+        return robustness_view.payload(context, make_state(names)).controls["compare.models"]
 
     assert read("vit", "deleted") == {"props": {"groups": [("Models", ["vit"])]}, "value": ["vit"]}
     assert read("deleted")["value"] == ["vit"]

@@ -25,6 +25,7 @@ from vitdemo.jobs import JobQueue
 from vitdemo.jobs.state import Job
 from vitdemo.page.bridge import ViewState
 from vitdemo.page.explore.inside.epochs import epoch_map_row, names_with_epochs
+from vitdemo.page.state_keys import ANIMATED_RUN, FOLLOWED_RUN
 from vitdemo.page.training import image_across_epochs
 from vitdemo.page.training.image_across_epochs import snapshots_to_payload
 
@@ -129,10 +130,10 @@ def test_the_animation_switches_to_each_new_training_run_once(bench, tmp_path, m
     runs.write_weights(bench.roots[0] / "second", random_model(VIT, 1).state_dict(), 1)
 
     def shown(**options):
-        names = {"run": image_across_epochs.RUN, "followed": image_across_epochs.FOLLOWED}
+        names = {"run": ANIMATED_RUN.name, "followed": FOLLOWED_RUN.name}
         state = ViewState(None, "", {names[key]: value for key, value in options.items()})
         found = image_across_epochs.payload(jobs, bench, state)
-        name = found.controls[image_across_epochs.RUN]["value"]
+        name = found.controls[ANIMATED_RUN.name]["value"]
         assert found.data["run"] == name
         return name, found.data["followed"]
 

@@ -143,7 +143,7 @@ SPECIAL_TOKENS = {  # model: names of the buttons
 
 
 def test_maps_equal_the_trace_for_every_model_and_image(open_view, look_of, photo):
-    page = open_view("class-token", "of=mean", ids=WITH_UPLOADS)
+    page = open_view("class-token", "source=mean", ids=WITH_UPLOADS)
     upload(page, photo)
     large = page.locator("#attention .large")
     for model, names in SPECIAL_TOKENS.items():
@@ -188,7 +188,7 @@ def test_maps_equal_the_trace_for_every_model_and_image(open_view, look_of, phot
 def test_norm_weighted_attention_is_requested_once_and_equals_trace(
     open_view, look_of, context_of_kinds, photo
 ):
-    page = open_view("class-token", "of=mean&layer=1", ids=WITH_UPLOADS)
+    page = open_view("class-token", "source=mean&layer=1", ids=WITH_UPLOADS)
     page.locator(ALL_FILES_LOADED).wait_for()
     requests = record_model_requests(page)
     select_source(page, "norm")
@@ -222,14 +222,14 @@ def test_norm_weighted_attention_is_requested_once_and_equals_trace(
                 page.mouse.move(0, 0)
     find_thumbnail(page, 1, 2).click()  # the grid shows norm-weighted heads now
     wait_until_drawn(page, source="norm-head", layer=1, head=2)
-    page.wait_for_url(re.compile("of=norm-head.*head=2|head=2.*of=norm-head"))
+    page.wait_for_url(re.compile("source=norm-head.*head=2|head=2.*source=norm-head"))
     select_source(page, "head 2")
     wait_until_drawn(page, source="head", layer=1, head=2)
     assert_draw_equals_trace(page, trace)
 
 
 def test_url_opens_norm_weighted_attention(open_view, look_of, context_of_kinds):
-    page = open_view("registers", "of=norm-head&head=3&layer=2&token=1,2", is_new=True)
+    page = open_view("registers", "source=norm-head&head=3&layer=2&token=1,2", is_new=True)
     wait_until_drawn(page, source="norm-head", head=3, layer=2, token="1,2")
     trace = look_of("registers", "assets/photos/cat.jpg")
     assert_draw_equals_trace(page, trace, context_of_kinds.value_products(trace))
@@ -289,7 +289,7 @@ def test_layers_of_large_models_load_on_demand_and_draw_fast(slowdown, open_view
     context, address = deep
     fetched = []
     view_tab[0].on("response", lambda r: r.url.endswith(".bin") and fetched.append(r.url))
-    page = open_views(address, "attention", "picture=photo:cat&model=twelve&of=mean")
+    page = open_views(address, "attention", "picture=photo:cat&model=twelve&source=mean")
     wait_until_drawn(page, layer=12)
     page.locator(ALL_FILES_LOADED).wait_for()
     # The classifier's rows and the selected layer of attention, rollout and token similarity.
@@ -331,7 +331,7 @@ def test_first_map_needs_only_the_rows_of_the_classifier(open_view, view_tab, lo
         held.append(route) if is_held else route.continue_()
 
     page.route(re.compile(r"(?<!-rows)\.bin$"), hold)
-    open_view("average-pooled", "of=head&head=2", is_new=True)
+    open_view("average-pooled", "source=head&head=2", is_new=True)
     wait_until_drawn(page, run="average-pooled", source="head", head=2)
     trace = look_of("average-pooled", "assets/photos/cat.jpg")
     assert_draw_equals_trace(page, trace)
@@ -437,7 +437,7 @@ def test_tap_selects_a_patch_and_loaded_maps_work_offline(browser, kinds_views, 
 
 
 def test_url_restores_the_view_and_heads_are_ordered_by_value(open_view):
-    query = "layer=1&of=head&head=2&token=3,4&direction=incoming&order=entropy"
+    query = "layer=1&source=head&head=2&token=3,4&direction=incoming&order=entropy"
     page = open_view("distilled", f"{query}&scale=true", is_new=True)
     title = "Layer 1, head 2: attention to the patch in row 3, column 4"
     expect(page.locator("#attention .title")).to_have_text(title)
@@ -486,7 +486,7 @@ def test_values_are_shown_as_table_and_saved_as_csv_and_png(open_view):
 
 
 def test_saved_page_works_without_a_server(open_page, open_view, look_of, tmp_path):
-    page = open_view("fourteen", "of=head&head=2&layer=1", ids="answers+attention")
+    page = open_view("fourteen", "source=head&head=2&layer=1", ids="answers+attention")
     page.locator("#attention .display summary", has_text="Display").click()
     button = page.get_by_role("button", name="Save as interactive page")
     with page.expect_download() as saving:
@@ -515,7 +515,7 @@ def test_saved_page_works_without_a_server(open_page, open_view, look_of, tmp_pa
 
 
 def test_python_code_of_the_map_is_copied(open_view):
-    page = open_view("fourteen", "of=head&head=2&layer=1&token=3,5")
+    page = open_view("fourteen", "source=head&head=2&layer=1&token=3,5")
     page.locator("#attention .display summary", has_text="Display").click()
     page.get_by_role("button", name="Copy as Python").click()
     expect(page.locator("#attention .sentence")).to_have_text("The code is copied.")
@@ -530,7 +530,7 @@ def read_svg(file) -> tuple[list[str], ElementTree.Element]:
 
 
 def test_saved_figures_have_title_model_scale_and_numbers(open_view):
-    page = open_view("class-token", "of=head&head=2&layer=1")
+    page = open_view("class-token", "source=head&head=2&layer=1")
     page.locator("#attention summary", has_text="Display").click()
     texts, root = read_svg(download(page, page.get_by_role("button", name="Save map as SVG")))
     top = page.locator("#attention .top").inner_text()
@@ -579,7 +579,7 @@ def test_rollout_settings_are_restored_from_the_url_and_applied(open_view, look_
     expect(page.locator("#attention .title")).to_contain_text("50% discarded")
     fill_slider(page, "#first-layer", 99)  # there are two layers
     expect(page.locator("#first-layer input")).to_have_value("2")
-    page.wait_for_url(re.compile("first=2(&|$)"))
+    page.wait_for_url(re.compile("first_layer=2(&|$)"))
     page.keyboard.press("Escape")
     expect(settings.locator(".panel")).to_be_hidden()
     expect(settings.locator("summary")).to_be_focused()
@@ -600,7 +600,7 @@ LEGENDS = {"linear": "", "root": "square root scale", "log": "logarithmic scale"
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_colour_scale_shows_small_values_and_is_in_url_and_legend(open_view, scale):
-    page = open_view("sinks", f"of=mean&layer=1&colour={scale}")
+    page = open_view("sinks", f"source=mean&layer=1&colour={scale}")
     values = wait_until_drawn(page, source="mean", run="sinks")["values"]
     colours = page.evaluate(
         """() => { const canvas = document.querySelector("#attention .large canvas");
@@ -684,7 +684,7 @@ def test_hint_for_the_keyboard_is_shown_until_the_first_use(open_view):
 
 
 def test_model_change_keeps_nearest_patch_and_reports_low_attention(open_view, look_of):
-    page = open_view("fourteen", "token=12,3&of=mean&layer=1")
+    page = open_view("fourteen", "token=12,3&source=mean&layer=1")
     wait_until_drawn(page, token="12,3")
     set_model(page, "registers")
     wait_until_drawn(page, run="registers", token="4,3")
@@ -707,7 +707,7 @@ def test_model_change_keeps_nearest_patch_and_reports_low_attention(open_view, l
 
 
 def test_attention_concentrated_on_few_patches_is_reported(open_view, look_of, context_of_kinds):
-    page = open_view("fourteen", "of=mean&layer=1")
+    page = open_view("fourteen", "source=mean&layer=1")
     text = page.locator("#attention .little")
     for model, concentrated in (("fourteen", False), ("sinks", True)):
         set_model(page, model)
@@ -735,8 +735,8 @@ def test_attention_concentrated_on_few_patches_is_reported(open_view, look_of, c
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ("token=99,99&layer=99&head=99&of=head", {"layer": 2, "head": 3, "token": "4,4"}),
-        ("token=t9&head=-3&layer=0&of=<b>&opacity=7&order=x", {"head": 1, "token": "t0"}),
+        ("token=99,99&layer=99&head=99&source=head", {"layer": 2, "head": 3, "token": "4,4"}),
+        ("token=t9&head=-3&layer=0&source=<b>&opacity=7&order=x", {"head": 1, "token": "t0"}),
         ("section=rollout&layer=1&read=patches", {"source": "rollout", "token": "mean"}),  # old URL
     ],
 )

@@ -2,7 +2,7 @@
 
 from playwright.sync_api import expect
 
-OPEN = "vitdemo.store.open('?picture=photo:cat&of=head&head=1&layer=1&model=timm')"
+OPEN = "vitdemo.store.open('?picture=photo:cat&source=head&head=1&layer=1&model=timm')"
 
 
 def test_opened_view_shows_rollout_whatever_was_chosen_before(shared_page):
@@ -13,7 +13,7 @@ def test_opened_view_shows_rollout_whatever_was_chosen_before(shared_page):
     page.locator("#attention .source").select_option("mean")
     expect(rollout).to_have_count(0)
     page.locator('#attention .wall [title^="Layer 1, head 2:"]').click()
-    page.wait_for_url(lambda url: "of=head" in url and "column=mean" in url)
+    page.wait_for_url(lambda url: "source=head" in url and "column=mean" in url)
     expect(rollout).to_have_count(0)  # the column keeps the map that was chosen last
     page.evaluate(OPEN)
     expect(rollout).to_be_visible()

@@ -160,7 +160,7 @@ def test_heads_are_switched_off_and_on_even_with_fast_clicks(inside):
         inside.keyboard.press(key)
     expect(title).to_have_text("Without layer 1 head 2, layer 2 head 1")
     expect(off).to_have_count(2)
-    inside.wait_for_url(re.compile("off=1.2"))
+    inside.wait_for_url(re.compile("heads_off=1.2"))
     inside.keyboard.press("Enter")  # on again
     expect(title).to_have_text("Without layer 2 head 1")
     inside.get_by_role("button", name="Switch all heads on").click()
@@ -176,7 +176,7 @@ def test_heads_are_switched_off_and_on_even_with_fast_clicks(inside):
     expect(off).to_have_count(5)
     expect(title).to_contain_text("layer 1 head 2, layer 2 head 1, layer 2 head 2")
     expect(off).to_have_count(5)
-    inside.wait_for_url(re.compile(r"off=1.1[+]1.2[+]2.1[+]2.2[+]2.3"))
+    inside.wait_for_url(re.compile(r"heads_off=1.1[+]1.2[+]2.1[+]2.2[+]2.3"))
     inside.get_by_role("button", name="Switch all heads on").click()
     expect(off).to_have_count(0)
 
@@ -185,14 +185,14 @@ def test_heads_of_a_visited_view_belong_to_its_model(open_parts):
     inside = open_parts("head-effects+without")
     _, off = find_heads(inside)
     view = "?section=inside&inside=ablation"
-    inside.evaluate("search => vitdemo.store.open(search)", f"{view}&model=timm&off=1.2+2.3")
+    inside.evaluate("search => vitdemo.store.open(search)", f"{view}&model=timm&heads_off=1.2+2.3")
     expect(off).to_have_count(2)
-    inside.evaluate("search => vitdemo.store.open(search)", f"{view}&model=vit&off=3.1")
+    inside.evaluate("search => vitdemo.store.open(search)", f"{view}&model=vit&heads_off=3.1")
     expect(off).to_have_accessible_name(re.compile("Layer 3, head 1, off"))
     expect(inside.locator("#without h3")).to_have_text("Without layer 3 head 1")
     set_model(inside, "timm")
     expect(off).to_have_count(0)
-    inside.wait_for_function("!location.search.includes('off=')")
+    inside.wait_for_function("!location.search.includes('heads_off=')")
 
 
 def test_accuracy_without_a_head_and_maps_across_epochs_are_shown(open_page, serve_runs, tmp_path):
@@ -211,7 +211,7 @@ def test_accuracy_without_a_head_and_maps_across_epochs_are_shown(open_page, ser
             run.path / f"epochs/{epoch:04d}.safetensors"
         )
     address = f"{serve_runs(data=data, program=held_tasks.PROGRAM)}?section=inside"
-    page = open_page(f"{address}&model=first&inside=ablation&off=2.1")
+    page = open_page(f"{address}&model=first&inside=ablation&heads_off=2.1")
     expect(page.locator("#head-effects [aria-pressed=true]")).to_have_count(1)
     measure = page.get_by_role("button", name="Measure accuracy on 1,000 test images")
     message, cancel = page.locator("#accuracy-without"), page.get_by_role("button", name="Cancel")
@@ -384,7 +384,7 @@ def test_every_box_of_the_diagram_opens_its_part(inside):
 def test_url_opens_its_part_and_invalid_values_the_first(open_page, page_url):
     page = open_page(f"{page_url}?section=inside&inside=filters&filters=The+strongest+filters")
     expect(page.locator("#filters .vd-cut")).to_have_count(48)
-    strange = open_page(f"{page_url}?section=inside&inside=<b>&off=9.9+x+1.1.1")
+    strange = open_page(f"{page_url}?section=inside&inside=<b>&heads_off=9.9+x+1.1.1")
     expect(strange.locator("#diagram .flow")).to_be_visible()
     _, off = open_head_ablation(strange)
     expect(off).to_have_count(0)

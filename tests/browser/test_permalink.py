@@ -1,6 +1,7 @@
 """The URL of the page: it follows the user's choices and restores them."""
 
 import re
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tests.browser.actions import (
 )
 from tests.support.factories import make_run
 from vitdemo import runs
+from vitdemo.page.state_keys import STATE_KEYS
 
 
 def wait_until_ready(page):
@@ -58,7 +60,7 @@ def test_choices_are_written_to_the_url_and_a_link_is_copied(shared_page, photo)
 
 
 def test_url_restores_model_layer_rollout_and_image(open_views, shown_views):
-    query = "model=vit&layer=1&of=mean&fusion=max&discard=0.5&picture=photo:tower&crop=0.10"
+    query = "model=vit&layer=1&source=mean&fusion=max&discard=0.5&picture=photo:tower&crop=0.10"
     page = open_views(shown_views, "model+picture+attention", query, is_new=True)
     wait_until_drawn(page, run="vit", layer=1, source="mean")
     assert get_selected_model(page) == "vit"
@@ -74,10 +76,24 @@ def test_url_selects_the_explained_class(open_page, page_url):
     expect(page.locator("#why-maps")).to_contain_text("Why ship and not cat?")
     expect(page.locator("#why-class input")).to_have_value("ship")
     expect(page.locator("#why-against input")).to_have_value("cat")
-    page = open_page(page_url + "?section=why&why=<b>unicorn</b>")
+    page = open_page(page_url + "?section=why&explained_class=<b>unicorn</b>")
     expect(page.get_by_text("has no class '<b>unicorn</b>'")).to_be_visible()
     expect(page.locator("#why-maps figure")).not_to_have_count(0)  # for the predicted class
     page.wait_for_url(lambda url: "unicorn" not in url)
+
+
+# Values of former parameters that differ from the start values.
+FORMER_VALUES = {"choice": lambda key: [*key.choices][-1], "number": lambda key: key.low + key.step}
+RENAMED = [(old, key) for key in STATE_KEYS.values() for old in key.former]
+
+
+@pytest.mark.parametrize(("old", "key"), RENAMED, ids=[old for old, _ in RENAMED])
+def test_former_parameters_open_the_same_view(old, key, open_views, shown_views):
+    value = FORMER_VALUES.get(key.kind, lambda key: "cat")(key)
+    page = open_views(shown_views, "model+picture", f"{old}={value}&picture=photo:cat")
+    found = page.evaluate("name => vitdemo.store.state[name]", key.name)
+    assert found == (["cat"] if key.kind == "names" else value)
+    assert old not in parse_qs(urlsplit(page.url).query)
 
 
 def test_url_of_a_damaged_model_shows_an_error(open_views, view_runs, tmp_path):
@@ -119,12 +135,14 @@ def test_unknown_model_in_the_url_is_reported(open_views, shown_views):
 # Start a task before the first answer of the server.
 JS_START_TASK = """document.addEventListener("vitdemo:started", () => {
   window.messages = [];
-  const [listen, needs] = [(each) => messages.push(each), ["image", "model", "why"]];
+  const [listen, needs] = [(each) => messages.push(each), ["image", "model", "explained_class"]];
   vitdemo.store.startTask("class_attribution.faithfulness", listen, needs);
 });"""
 
 
-@pytest.mark.parametrize("refused", [("model=nobody", "why=unicorn"), ("picture=test:99",)])
+@pytest.mark.parametrize(
+    "refused", [("model=nobody", "explained_class=unicorn"), ("picture=test:99",)]
+)
 def test_refused_values_of_the_url_do_not_cancel_a_task(refused, open_page, page_url):
     query = f"?section=why&{'&'.join(refused)}"
     page = open_page(page_url + query, script=JS_START_TASK)

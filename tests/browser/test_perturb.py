@@ -284,7 +284,7 @@ def test_attention_knockout_updates_the_predictions_and_the_url(open_page, page_
     expect(find_knockout_result(page).locator("tbody tr").first).to_be_visible()
     fill_slider(page, "#barred-first", 1)
     expect(find_knockout_result(page)).to_contain_text("cannot attend to patches in all 3 layers")
-    page.wait_for_url(lambda url: "barred_first" not in url and "barred_last=3" in url)
+    page.wait_for_url(lambda url: "first_blocked" not in url and "last_blocked=3" in url)
     probabilities = find_knockout_result(page).locator("td:nth-last-child(2)").all_inner_texts()
     assert len(probabilities) >= 5
     find_patch(page, 1, 1).click()  # no image change affects the prediction now
@@ -295,7 +295,7 @@ def test_attention_knockout_updates_the_predictions_and_the_url(open_page, page_
     )
     fill_slider(page, "#barred-last", 0)
     expect(find_knockout_result(page)).to_contain_text("No layer is blocked")
-    page.wait_for_url(lambda url: "barred_last" not in url)
+    page.wait_for_url(lambda url: "last_blocked" not in url)
     fill_slider(page, "#barred-last", 3)
     choose_model(page, "timm")  # its two layers limit the slider
     expect(find_knockout_result(page)).to_contain_text("cannot attend to patches in all 2 layers")

@@ -39,7 +39,7 @@ def test_page_recovers_after_a_restart_of_the_server(
 ):
     page, errors = lost_page, []
     page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(f"{relay.address}?layer=1&head=2&of=head")
+    page.goto(f"{relay.address}?layer=1&head=2&source=head")
     before = wait_until_drawn(page, run="timm")
     upload(page, photo)
     wait_for_new_values(page, before)

@@ -93,7 +93,7 @@ def lesson_page(page):
 
 def test_the_controls_of_rollout_are_in_one_line_in_teach_mode(lesson_page):
     page = lesson_page
-    open_view(page, "?section=heads&of=rollout&model=vit-scratch", PROJECTOR)
+    open_view(page, "?section=heads&source=rollout&model=vit-scratch", PROJECTOR)
     expect(page.locator("#rollout-settings")).to_be_visible()
     bar = page.locator("#attention .bar > :visible")
     assert bar.count() == 4  # Show, Settings, the directions and Display
@@ -103,7 +103,9 @@ def test_the_controls_of_rollout_are_in_one_line_in_teach_mode(lesson_page):
 
 def test_the_headings_of_the_grid_of_heads_are_whole_in_teach_mode(lesson_page):
     page = lesson_page
-    open_view(page, "?section=heads&of=rollout&model=finetune-deit-tiny&order=entropy", PROJECTOR)
+    open_view(
+        page, "?section=heads&source=rollout&model=finetune-deit-tiny&order=entropy", PROJECTOR
+    )
     headings = page.locator("#attention .wall .block > span[title]")
     expect(headings.filter(has_text="rollout")).to_have_count(2)  # two blocks of layers
     expect(headings.filter(has_text="focused")).to_have_count(2)

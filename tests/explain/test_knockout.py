@@ -148,7 +148,7 @@ def test_knockout_probabilities_equal_those_of_the_model(runs_of_kinds):
 
 
 def make_state(name: str, first: object, last: object) -> ViewState:
-    blocked = {"barred_first": first, "barred_last": last}
+    blocked = {"first_blocked": first, "last_blocked": last}
     return ViewState(ImageRequest("photo:cat"), name, blocked)
 
 
@@ -160,7 +160,7 @@ def test_unsupported_models_get_an_explanation_and_locked_sliders(runs_of_kinds,
     found = page.payload(runs_of_kinds, make_state(name, 1, 2))
     assert message in found.data[0]["text"]
     locked = {"maximum": 12, "interactive": False}
-    assert found.controls == {"barred_first": locked, "barred_last": locked}
+    assert found.controls == {"first_blocked": locked, "last_blocked": locked}
 
 
 @pytest.mark.parametrize(

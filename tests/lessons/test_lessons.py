@@ -39,7 +39,7 @@ from vitdemo.lessons.thumbnails import DRAWINGS, MAX_THUMBNAIL_BYTES, SIDE, find
 from vitdemo.metrics import confusion_matrix
 from vitdemo.models.cost import compute_vit_cost, count_attention_matrix_macs
 from vitdemo.page.bridge import ViewState
-from vitdemo.page.lessons import catalog, cost, handouts, make_handlers, panel
+from vitdemo.page.lessons import catalog, cost, handouts, make_feature, panel
 from vitdemo.runs import EVALUATION_FILE, HISTORY_FILE, Evaluation
 
 
@@ -542,13 +542,13 @@ def test_cost_follows_the_formulas():
 
 
 def test_the_task_returns_the_handout_of_the_chosen_lesson(shipped):
-    own = make_handlers([INCLUDED])
+    own = make_feature([INCLUDED])
     view = own.payloads[handouts.VIEW](shipped, make_state())
     assert view.data == {"count": 9}
-    menu = view.controls[handouts.LESSON_KEY]
+    menu = view.controls["handouts.lesson"]
     assert menu["value"] == menu["choices"][0][1] == "1-tokens" and len(menu["choices"]) == 9
-    state = make_state(**{handouts.LESSON_KEY: "3-heads"})
-    menu = own.payloads[handouts.VIEW](shipped, state).controls[handouts.LESSON_KEY]
+    state = make_state(**{"handouts.lesson": "3-heads"})
+    menu = own.payloads[handouts.VIEW](shipped, state).controls["handouts.lesson"]
     assert menu["value"] == "3-heads"
     for task, end in (("handouts", ""), ("handouts.answers", "-answers")):
         found = own.tasks[task](shipped, state, lambda *_: None)

@@ -15,8 +15,10 @@ from vitdemo.page import bridge, image_sources
 from vitdemo.page.bridge import (
     UNEXPECTED_ERROR_MESSAGE,
     Bridge,
+    Feature,
     ImageFile,
     NumbersFile,
+    Responder,
     TaskRunner,
     answer_request,
     load_prepared_image,
@@ -25,9 +27,14 @@ from vitdemo.page.bridge import (
 )
 from vitdemo.page.explore.inside import logit_lens
 from vitdemo.page.image_sources import ImageRequest
+from vitdemo.page.state_keys import HEAD, IMAGE, MODEL
+from vitdemo.page.view_state import needs
 
 STATE = {"image": {"source": "photo:cat", "path": None, "at": 0.5}, "model": "vit"}
-PAYLOADS = {"logit_lens": logit_lens.payload, "echo": lambda context, state: {"run": state.model}}
+PAYLOADS = {
+    "logit_lens": logit_lens.payload,
+    "echo": needs(MODEL)(lambda context, state: {"run": state.model}),
+}
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +86,7 @@ def test_stamp_of_the_models_is_older_than_the_data(tmp_path):
     make_run(tmp_path / "vit")
     context = make_context(tmp_path)
 
+    @needs()
     def list_then_add(context, state):
         names = [run.name for run in context.evaluated_runs()]
         make_run(tmp_path / "later")
@@ -217,7 +225,7 @@ def test_action_is_answered_with_the_views_that_it_changed(context):
         added.append(fields["name"])
         return ["names"]
 
-    payloads = {"names": lambda context, state: [*added, state.model], **PAYLOADS}
+    payloads = {"names": needs(MODEL)(lambda context, state: [*added, state.model]), **PAYLOADS}
 
     def act(action, **fields):
         request = {"id": 7, "action": action, "fields": fields, "state": STATE}
@@ -255,9 +263,39 @@ def test_task_that_fails_or_is_unknown_ends_with_a_message(context):
 
 
 def test_unexpected_error_of_one_view_leaves_the_others(context, caplog):
-    payloads = {"broken": lambda context, state: 1 / 0, "echo": lambda context, state: {"a": 1}}
+    payloads = {
+        "broken": needs()(lambda context, state: 1 / 0),
+        "echo": needs()(lambda context, state: {"a": 1}),
+    }
     request = {"id": 7, "state": STATE, "views": {"broken": "k", "echo": "k"}}
     views = answer_request(context, payloads, request)["views"]
     assert views["broken"] == {"key": "k", "error": UNEXPECTED_ERROR_MESSAGE}
     assert views["echo"]["data"] == {"a": 1}
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_payload_may_read_only_the_keys_that_it_needs(context, caplog):
+    def read_head(context, state):
+        return {"head": state[HEAD]}
+
+    views = {name: name for name in ("watched", "unwatched", "none")}
+    payloads = {
+        "watched": needs(HEAD)(lambda *each: read_head(*each)),
+        "unwatched": needs(MODEL, unwatched=(HEAD,))(lambda *each: read_head(*each)),
+        "none": needs(MODEL)(lambda *each: read_head(*each)),
+    }
+    request = {"state": {**STATE, "head": 3}, "views": views}
+    answers = answer_request(context, payloads, request)["views"]
+    assert answers["watched"]["data"] == answers["unwatched"]["data"] == {"head": 3}
+    assert "error" in answers["none"] and "reads 'head', which it does not need" in caplog.text
+
+
+def test_browser_receives_the_watched_keys_of_each_view(context):
+    payloads = {
+        "a": needs(IMAGE, MODEL, unwatched=(HEAD,))(lambda *_: {}),
+        "b": needs()(lambda *_: {}),
+    }
+    assert Responder(context, [Feature(payloads)]).list_needs() == {
+        "a": ["image", "model"],
+        "b": [],
+    }

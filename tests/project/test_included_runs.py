@@ -170,7 +170,7 @@ def test_page_states_the_number_of_possible_label_errors(shipped):
     group = available_predictions(shipped, "finetune-deit-tiny")
     assert {run.name for run in group.runs} == {path.name for path in RUNS_WITH_WEIGHTS}
     label_errors = find_label_errors(group.probabilities, group.labels)
-    assert f"flag {len(label_errors)} test images of CIFAR-10" in KIND_TEXTS["label_errors"][1]
+    assert f"flag {len(label_errors)} test images of CIFAR-10" in KIND_TEXTS["label_errors"]
 
 
 @pytest.mark.parametrize(("name", "accuracy"), MIN_ACCURACIES.items())

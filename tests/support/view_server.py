@@ -30,14 +30,14 @@ class Site:
     def __init__(self, page: gr.Blocks):
         controls = bridge.list_controls(page) | list_plain_controls(page)
         self.places = bridge.list_places(page) | controls
-        self.keys = page.bridge.descriptions
+        self.description = page.bridge.description
         self.responder = page.bridge.responder
         self._runners: dict[str, bridge.TaskRunner] = {}  # by session
         self._recorded: dict[tuple, dict] = {}  # answers for views of `PAYLOADS`
 
     def build_document(self, ids: Sequence[str]) -> str:
         places = {each: self.places[each] for each in filter(None, ids)}
-        return build_document(places, self.keys, FILES_URL)
+        return build_document(places, self.description, FILES_URL)
 
     def runner_of(self, session: str) -> bridge.TaskRunner:
         """Return the runner of a document, since each document counts its tasks from 1."""

@@ -80,9 +80,9 @@ def build_page(
             with gr.Tab("Custom classes", id="own"):
                 own = custom_classes.build(context, opener.controls, jobs)
         features = [
-            bridge.Handlers(PAYLOADS, TASKS),
-            bridge.Handlers(training.make_payloads(jobs)),
-            *(lessons.make_handlers(lesson_folders), own, tests, dataset.make_handlers()),
+            bridge.Feature(PAYLOADS, TASKS),
+            bridge.Feature(training.make_payloads(jobs)),
+            *(lessons.make_feature(lesson_folders), own, tests, dataset.make_feature()),
         ]
         shown = {"model": opener.model, "layer": opener.layer}
         page.bridge = bridge.build(context, features, opener.controls, shown)

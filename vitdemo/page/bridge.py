@@ -27,7 +27,6 @@ bridge responds with their payloads:
 import contextvars
 import json
 import logging
-import math
 import queue
 import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
@@ -53,14 +52,8 @@ from vitdemo.page.components import CachedFile as CachedFile
 from vitdemo.page.components import ImageFile, event_payload, serialise_payload, serve
 from vitdemo.page.components import NumbersFile as NumbersFile
 from vitdemo.page.components.run_choice import RunChoice, group_runs
-from vitdemo.page.components.run_list import RunList
-from vitdemo.page.gradio_patches import UncheckedDropdown, UncheckedSlider, session_id
-from vitdemo.page.image_sources import (
-    ImageRequest,
-    PreparedImage,
-    parse_image_fields,
-    prepare_image,
-)
+from vitdemo.page.gradio_patches import UncheckedSlider, session_id
+from vitdemo.page.image_sources import ImageRequest, PreparedImage, prepare_image
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
     LONG_QUEUE,
@@ -68,14 +61,14 @@ from vitdemo.page.kit import (
     NO_PROGRESS,
     SERIAL_QUEUE,
 )
+from vitdemo.page.state_key import NOT_CHOSEN, NamesKey, StateKey
+from vitdemo.page.state_keys import LAYER, STATE_KEYS
+from vitdemo.page.view_state import ViewState, get_needs, parse_view_state
 from vitdemo.runs import Run
 
-MAX_NAME_LENGTH = 300  # maximum number of characters of a name in a request
-MAX_NAMES = 1000  # maximum number of names in a list of a request
 MAX_CANCELLED = 2000  # remembered tasks: more than can wait (app.py) or run at the same time
-MAX_URL_NUMBER = 10_000  # limit of a number in the URL if the control's maximum depends on a model
 JS_CONNECT = (
-    "vitdemo.loaded.then(({ store }) => store.connect({ trigger, watch, props }, CONTROLS));"
+    "vitdemo.loaded.then(({ store }) => store.connect({ trigger, watch, props }, DESCRIPTION));"
 )
 JS_CONNECT_TASKS = "vitdemo.loaded.then(({ store }) => store.connectTasks({ watch, props }));"
 JS_CONNECT_ACTIONS = "vitdemo.loaded.then(({ store }) => store.connectActions({ watch, props }));"
@@ -91,48 +84,10 @@ JS_SET_STATE = (
 JS_UPDATE_CONTROLS = "() => vitdemo.store.takeUpdates(NAMES)"
 UNEXPECTED_ERROR_MESSAGE = "An unexpected error occurred. The log of the server has the details."
 LOGGER = logging.getLogger(__name__)
-Payload = Callable[[AppContext, "ViewState"], "dict | list | ViewData"]
+Payload = Callable[[AppContext, ViewState], "dict | list | ViewData"]
 Report = Callable[[int, int, str], None]  # done, total, description; raises `Stopped`
-Task = Callable[[AppContext, "ViewState", Report], object]
-Action = Callable[[AppContext, "ViewState", Mapping[str, object]], Collection[str]]
-
-
-@dataclass(frozen=True)
-class ViewState:
-    """Requested image, name of the model, and the `options` of views by name.
-
-    The options are unchecked values of the browser. Read them with the methods.
-    """
-
-    image: ImageRequest | None
-    model: str
-    options: Mapping[str, object] = field(default_factory=dict)
-
-    def read_text(self, name: str, max_length: int = MAX_NAME_LENGTH) -> str:
-        """Return a text of at most `max_length` characters; "" for another value."""
-        value = self.options.get(name)
-        return value[:max_length] if isinstance(value, str) else ""
-
-    def read_choice(self, name: str, choices: Collection[str], default: str) -> str:
-        """Return the value if it is one of `choices`, else `default`."""
-        value = self.read_text(name)
-        return value if value in choices else default
-
-    def read_number(self, name: str, low: float, high: float, default: float) -> float:
-        """Return a number, clamped to `low`..`high`; `default` for another value."""
-        value = self.options.get(name)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return min(max(value, low), high) if is_number and math.isfinite(value) else default
-
-    def read_flag(self, name: str, default: bool) -> bool:
-        value = self.options.get(name)
-        return value if isinstance(value, bool) else default
-
-    def read_names(self, name: str) -> list[str]:
-        """Return the texts in a list; [] for another value."""
-        values = self.options.get(name)
-        values = values[:MAX_NAMES] if isinstance(values, list) else []
-        return [value[:MAX_NAME_LENGTH] for value in values if isinstance(value, str)]
+Task = Callable[[AppContext, ViewState, Report], object]
+Action = Callable[[AppContext, ViewState, Mapping[str, object]], Collection[str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,8 +104,8 @@ class ViewData:
 
 
 @dataclass(frozen=True)
-class Handlers:
-    """Functions of a feature for the bridge, by name."""
+class Feature:
+    """Functions of a part of the page for the bridge, by name; payloads declare their `needs`."""
 
     payloads: Mapping[str, Payload] = field(default_factory=dict)
     tasks: Mapping[str, Task] = field(default_factory=dict)
@@ -195,10 +150,20 @@ class Bridge(Channel):
 
     responder: "Responder"  # not an argument, since gradio copies the arguments of components
 
-    def __init__(self, descriptions: Mapping[str, dict] | None = None):
-        self.descriptions = descriptions or {}
+    def __init__(
+        self,
+        descriptions: Mapping[str, dict] | None = None,
+        needs: Mapping[str, Sequence[str]] | None = None,
+    ):
+        self.descriptions, self.needs = descriptions or {}, needs or {}
         self.shown: dict[str, Component] = {}  # components that have no description
-        super().__init__(JS_CONNECT.replace("CONTROLS", json.dumps(self.descriptions)), "bridge")
+        description = json.dumps(self.description)
+        super().__init__(JS_CONNECT.replace("DESCRIPTION", description), "bridge")
+
+    @property
+    def description(self) -> dict:
+        """Return the controls and the needs of views, as `store.connect` takes them."""
+        return {"controls": self.descriptions, "needs": self.needs}
 
     def preprocess(self, payload):
         """Return None, since handlers read the request from the event."""
@@ -252,7 +217,7 @@ def list_controls(page: gr.Blocks) -> dict[str, dict]:
 
 def build(
     context: AppContext,
-    features: Sequence[Handlers],
+    features: Sequence[Feature],
     controls: Mapping[str, Component],
     shown: Mapping[str, Component],
 ) -> Bridge:
@@ -261,11 +226,12 @@ def build(
     The value of each component in `controls` is part of the view state, under its name. The store
     also updates the components in `shown`.
     """
-    for name, control in controls.items():
-        control.elem_id = control.elem_id or f"control-{name.replace('.', '-')}"
-    descriptions = {name: describe_control(each) for name, each in controls.items()}
-    bridge = Bridge(descriptions)
-    bridge.responder = responder = Responder(context, features)
+    descriptions = {
+        name: describe_control(STATE_KEYS[name], each) for name, each in controls.items()
+    }
+    responder = Responder(context, features)
+    bridge = Bridge(descriptions, responder.list_needs())
+    bridge.responder = responder
     bridge.shown = dict(shown)
     progress = Channel(JS_CONNECT_TASKS, "tasks")
     answers = Channel(JS_CONNECT_ACTIONS, "actions")
@@ -298,25 +264,15 @@ def build(
     return bridge
 
 
-def describe_control(control: Component) -> dict:
-    """Describe how the store reads the value of a control from the URL."""
-    start = "" if control.value is None else control.value  # "": no run
-    found = {"start": start, "low": None, "high": None, "choices": None}
-    found["element"] = control.elem_id
-    if isinstance(control, gr.Dropdown) and control.multiselect:
-        # Unlike an empty list, [""] means that the user has not chosen yet.
-        return {"kind": "names", **found, "start": control.value or [""]}
+def describe_control(key: StateKey, control: Component) -> dict:
+    """Describe a control: its element, and the start value and choices that depend on the runs."""
+    start = key.start if control.value is None else control.value
+    if isinstance(key, NamesKey):
+        start = control.value or [*NOT_CHOSEN]
+    described = {"element": control.elem_id, "start": start}
     if isinstance(control, gr.Dropdown | gr.Radio):
-        found["choices"] = [value for _, value in control.choices]
-    if isinstance(control, gr.Slider | gr.Number):
-        is_fixed = not isinstance(control, UncheckedSlider)
-        limits = {"low": control.minimum, "high": control.maximum if is_fixed else MAX_URL_NUMBER}
-        return {"kind": "number", **found, **limits}
-    kinds = {gr.Checkbox: "flag", gr.Radio: "choice"}
-    kinds |= dict.fromkeys((RunList, gr.CheckboxGroup), "names")
-    kinds |= dict.fromkeys((UncheckedDropdown, RunChoice, gr.Textbox), "text")
-    kinds |= {gr.Dropdown: "choice"}  # after its subclass UncheckedDropdown
-    return {"kind": next(k for c, k in kinds.items() if isinstance(control, c)), **found}
+        described["choices"] = [value for _, value in control.choices]
+    return described
 
 
 class TaskRunner:
@@ -366,13 +322,20 @@ class TaskRunner:
 class Responder:
     """Answers the browser's requests, actions and tasks with the functions of `features`."""
 
-    def __init__(self, context: AppContext, features: Sequence[Handlers]):
+    def __init__(self, context: AppContext, features: Sequence[Feature]):
         self.context = context
         self.payloads, tasks, self.actions = (
             {name: function for each in features for name, function in getattr(each, kind).items()}
             for kind in ("payloads", "tasks", "actions")
         )
         self.runner = TaskRunner(context, tasks)
+
+    def list_needs(self) -> dict[str, list[str]]:
+        """Return the names of the state keys that each view needs."""
+        return {
+            name: [key.name for key in get_needs(payload).watched]
+            for name, payload in self.payloads.items()
+        }
 
     def answer(self, request: dict) -> dict:
         return answer_request(self.context, self.payloads, request)
@@ -465,23 +428,13 @@ def describe_depth(context: AppContext, state: object) -> dict | None:
 
 def _compute_payload(payload: Payload, context: AppContext, state: object) -> dict:
     try:
-        found = payload(context, parse_view_state(state))
+        found = payload(context, parse_view_state(state).restrict(get_needs(payload)))
         return vars(found) if isinstance(found, ViewData) else {"data": found}
     except VitdemoError as error:
         return {"error": str(error)}
     except Exception:  # one view must not block all others
         LOGGER.exception("The payload of a view failed.")
         return {"error": UNEXPECTED_ERROR_MESSAGE}
-
-
-def parse_view_state(fields: object) -> ViewState:
-    """Parse the browser's view state. Raises `VitdemoError` if a field is invalid."""
-    fields = fields if isinstance(fields, dict) else {}
-    image, model = fields.get("image"), fields.get("model")
-    if not isinstance(model, str) or len(model) > MAX_NAME_LENGTH:
-        raise VitdemoError("The request contains no model. Reload the page.")
-    options = {name: value for name, value in fields.items() if name not in ("image", "model")}
-    return ViewState(parse_image_fields(image) if isinstance(image, dict) else None, model, options)
 
 
 def load_prepared_image(context: AppContext, request: ImageRequest | None) -> PreparedImage:
@@ -513,5 +466,5 @@ def choose_layer(context: AppContext, state: ViewState, run: Run) -> int:
     layers = context.count_layers(run)
     if not layers:
         raise RunError(f"'{run.name}' has no attention. Choose a Vision Transformer.")
-    chosen = round(state.read_number("layer", 0, layers, 0))
+    chosen = min(round(state[LAYER] or 0), layers)
     return chosen or choose_first_map(context, run)[1]

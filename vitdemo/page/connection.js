@@ -39,8 +39,8 @@ function inOrder(handle) {
 
 // Connect the store to functions by event. `ask` and `act` return the answer, or a promise of it; `start` returns an
 // asynchronous iterator of messages. Answers have the form { text, files }. Events without a function are ignored.
-// `keys` describe the state keys of controls, as in bridge.py.
-export function connect({ ask, act, start, cancel, controls }, keys = {}) {
+// `description` has the controls and the needs of views, as in bridge.py.
+export function connect({ ask, act, start, cancel, controls }, description) {
   const [answers, results, messages] = [channel(), channel(), channel()];
   const handlers = {
     cancel,
@@ -53,7 +53,7 @@ export function connect({ ask, act, start, cancel, controls }, keys = {}) {
   };
   store.connectTasks(messages);
   store.connectActions(results);
-  store.connect({ ...answers, trigger: (event, request) => handlers[event]?.(request) }, keys);
+  store.connect({ ...answers, trigger: (event, request) => handlers[event]?.(request) }, description);
 }
 
 // Use the dark theme if the browser prefers it.

@@ -26,7 +26,7 @@ from vitdemo.analyses.predictions import (
 from vitdemo.context import AppContext
 from vitdemo.documents.images import tile_images
 from vitdemo.errors import DataError
-from vitdemo.page.bridge import ImageFile, ViewState
+from vitdemo.page.bridge import ImageFile
 from vitdemo.page.explore.tab import describe_opening
 from vitdemo.page.image_sources import format_test_source
 
@@ -51,14 +51,8 @@ TEXTS = {
 }
 
 PAGE_SIZE = 48
-MAX_PAGES = 100_000
 SHEET_COLUMNS = 8  # number of images per row of the sheet
 MAX_PIXELATED_SIDE = 64  # pixels; images up to this side are enlarged without interpolation
-
-
-def read_page(state: ViewState, key: str) -> int:
-    """Return the number of the gallery page in the view state, from 1."""
-    return int(state.read_number(key, 1, MAX_PAGES, 1))
 
 
 def gallery_payload(context: AppContext, query: ImageQuery, page: int = 1) -> dict:

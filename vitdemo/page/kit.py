@@ -17,6 +17,7 @@ from gradio.components import Component
 from vitdemo.errors import JobError, VitdemoError
 from vitdemo.installation import APP_NAME, TRAIN_COMMAND
 from vitdemo.jobs import JobQueue
+from vitdemo.page.state_key import ChoiceKey, FlagKey, NamesKey, NumberKey, StateKey
 
 # At most one model request per core runs at a time, and their forward passes share the cores (see
 # `AppContext`). gradio admits twice as many requests, since a request may wait for another request
@@ -50,6 +51,32 @@ NO_OTHER_MODEL_LABEL = "no other model"
 TRAINING_NOT_ALLOWED_MESSAGE = (
     f"Only this computer can train models. To allow others, start {APP_NAME} with --allow-training."
 )
+
+
+class Controls(dict[str, Component]):
+    """Controls of gradio by state key."""
+
+    def add(
+        self, key: StateKey, component: type[Component], *arguments: object, **options: object
+    ) -> Component:
+        """Build and return the control of `key`; `options` replace those of the key."""
+        self[key.name] = built = component(*arguments, **_control_options(key) | options)
+        return built
+
+
+def _control_options(key: StateKey) -> dict:
+    """Return the arguments of a gradio component that shows `key`."""
+    options = {"label": key.label, "elem_id": key.element_id}
+    options |= {"info": key.help} if key.help else {}
+    if isinstance(key, NumberKey):
+        options |= {"minimum": key.low, "maximum": key.high, "step": key.step}
+    if isinstance(key, ChoiceKey | NamesKey) and key.choices:
+        options["choices"] = [(label, value) for value, label in key.choices.items()]
+    if isinstance(key, NumberKey | ChoiceKey | FlagKey):
+        options["value"] = key.start
+    elif isinstance(key, NamesKey) and key.choices:
+        options["value"] = [*key.start]
+    return options
 
 
 def is_local_request(request: gr.Request | None) -> bool:

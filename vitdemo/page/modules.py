@@ -1,9 +1,9 @@
 """The page's scripts: ES modules, which the server sends from the package.
 
-`main.js` imports all others. Python writes two more modules: `generated.js`, with the texts and the
-colour maps, and `views.js`, which imports the `view.js` of each feature. The URL of a module
-contains a hash of all modules, so that browsers keep the modules for good. It is relative to the
-page, which may have a path prefix behind a proxy.
+`main.js` imports all others. Python writes two more modules: `generated.js`, with the texts, the
+state keys and the colour maps, and `views.js`, which imports the `view.js` of each feature. The URL
+of a module contains a hash of all modules, so that browsers keep the modules for good. It is
+relative to the page, which may have a path prefix behind a proxy.
 
 The only global object of the page is `vitdemo`. The exports of `main.js` become its properties as
 soon as they are loaded. Its promise `loaded` resolves to the object itself.
@@ -21,6 +21,7 @@ from starlette.routing import Route
 
 from vitdemo.figures import DIVERGING_COLOURMAP, SEQUENTIAL_COLOURMAP, colour_table
 from vitdemo.page.gradio_patches import HeadContent, PageCompression
+from vitdemo.page.state_keys import STATE_KEYS
 from vitdemo.page.texts import LANGUAGE, TEXTS
 from vitdemo.page.theme import PRINT_STYLESHEET
 
@@ -43,6 +44,7 @@ def write_generated_module() -> str:
     values = {
         "LANGUAGE": LANGUAGE,
         "TEXTS": TEXTS,
+        "STATE_KEYS": {name: key.describe() for name, key in STATE_KEYS.items()},
         "COLOUR_MAPS": {key: encode_colour_map(name) for key, name in maps.items()},
     }
     lines = [

@@ -3,7 +3,8 @@
 // The state has a value for each key. `set` changes it, writes the URL, draws the views that follow the
 // changed keys, and requests the data of visible views whose data are for another state.
 //
-// A view is defined by { needs, follows, create(element) }. `create` returns { render(data, state), showError(message) }.
+// Python declares the keys (state_keys.py), and the keys that the data of a view need (`@needs`).
+// A view is defined by { follows, create(element) }. `create` returns { render(data, state), showError(message) }.
 // `create` also receives `upload` and `trigger` of gradio's component.
 // The key of a view's data consists of the values of `needs` and the number of calls of `invalidate`. All data are
 // requested again if the models have changed.
@@ -14,13 +15,16 @@
 // - `skeleton` is the shape that store.css draws until the first data arrive: "maps", "rows", "tiles", "figures" or "line".
 //   After a second, it shows the text `waits`, or a general one.
 // - A view with `pollSeconds(data)` is requested again after this number of seconds, while it is visible; 0: not again.
+import { STATE_KEYS } from "./generated.js";
 import { documentIn } from "./components/documents.js";
 import { newest, notice, received } from "./components/shared.js";
 import { elementOf } from "./markup.js";
 import { TEXTS } from "./texts.js";
 
-export const state = {};
+export const state = Object.fromEntries(Object.entries(STATE_KEYS).map(([name, { start }]) => [name, start]));
+export const keys = STATE_KEYS;
 const views = {};
+let needs = null; // names of state keys by view, null before the page is connected
 const versions = {}; // how often each view was invalidated
 const listeners = []; // { keys, listen }
 let mounted = []; // { name, element, view (result of `create`), key and stamp (of `data`), asked (requested key), data, isDue, timer, hidden (content of `element` during an error) }
@@ -36,13 +40,14 @@ let mirror = null; // properties of the component whose value is the image
 // Value of a key that a view needs. A key that follows another one has the other's value unless it has its own.
 function valueOf(key) {
   if (key === "layer") return chosenLayer;
-  return key in leaders ? state[key] || (state[leaders[key]] ?? "") : state[key];
+  const { leader } = keys[key];
+  return leader ? state[key] || (state[leader] ?? "") : state[key];
 }
 const isComplete = (name) =>
-  views[name].needs?.every((key) =>
+  needs[name]?.every((key) =>
     (valueOf(key) ?? null) !== null || (key === "model" && views[name].isIndependent)
   );
-const keyOf = (name) => JSON.stringify([versions[name], ...(views[name].needs ?? []).map(valueOf)]);
+const keyOf = (name) => JSON.stringify([versions[name], ...(needs[name] ?? []).map(valueOf)]);
 const isVisible = (element) => element.isConnected && element.getClientRects().length > 0;
 const isCurrent = ({ name, key, stamp }) => key === keyOf(name) && stamp === state.models;
 const isStale = (each) =>
@@ -59,24 +64,29 @@ export function set(changes, { isCorrection = false } = {}) {
     JSON.stringify(state[key]) !== JSON.stringify(before[key])
   );
   if (!changed.length) return;
-  if (task?.needs.some((key) => changed.includes(key)) && !isCorrection) cancelTask();
+  const isOutdated = task?.needs.some((key) => changed.includes(key));
+  if (isOutdated && !isCorrection) cancelTask();
   applyChanges(changed, changes);
   refresh();
 }
 
 // Call the listeners of changed keys, and draw the views that follow them.
 function applyChanges(changed, changes) {
-  for (const { keys, listen } of listeners) {
-    if (keys.some((key) => changed.includes(key))) listen(state, changes);
+  for (const { watched, listen } of listeners) {
+    if (watched().some((key) => changed.includes(key))) listen(state, changes);
   }
   drawFollowers(changed);
 }
 
 // Call `listen(state, changes)` after changes of `keys`, before views are drawn and requested. `changes` are all
 // keys that were set together, with their values.
-export const watch = (keys, listen) => listeners.push({ keys, listen });
+export const watch = (watched, listen) => listeners.push({ watched: () => watched, listen });
 
-const isDrawn = ({ data, name }) => data || !views[name].needs;
+// Call `listen` after changes of the keys that the data of `names` need.
+export const watchNeeds = (names, listen) => listeners.push({ watched: () => needsOf(names), listen });
+export const needsOf = (names) => [...new Set(names.flatMap((name) => needs[name] ?? []))];
+
+const isDrawn = ({ data, name }) => data || !needs[name];
 
 // Draw the views that follow one of `keys`.
 function drawFollowers(keys) {
@@ -185,9 +195,15 @@ function schedulePoll(each) {
   }, 1000 * seconds);
 }
 
-export function connect(connection, described) {
+// `description` has the controls of the page, and what its views need: see bridge.py.
+export function connect(connection, description) {
   bridge = connection;
-  for (const [name, control] of Object.entries(described)) defineControl(name, control);
+  needs = description.needs;
+  for (const [name, control] of Object.entries(description.controls)) {
+    controls[name] = { ...keys[name], ...control };
+    state[name] = controls[name].start;
+  }
+  for (const each of mounted) if (isDrawn(each)) render(each);
   bridge.watch("value", receive);
 }
 
@@ -198,7 +214,7 @@ export function mount(name, root, gradio) {
   const view = views[name].create?.(element, gradio);
   const each = { name, element, view, key: null, data: null };
   mounted.push(each);
-  if (!views[name].needs) render(each);
+  if (needs && isDrawn(each)) render(each);
   new ResizeObserver(refresh).observe(element); // called when a hidden tab is opened
   refresh();
 }
@@ -209,10 +225,9 @@ export const define = (name, view) => {
 
 // Define a view whose data are the blocks of a document; `options` are further fields of the view, and `pick`,
 // which is called with the name of a pressed button.
-export function defineDocument(name, needs, options = {}) {
+export function defineDocument(name, options = {}) {
   define(name, {
     ...options,
-    needs,
     create(element) {
       element.classList.add("article");
       const draw = documentIn(element, options.pick);
@@ -227,12 +242,8 @@ export function mirrorImage(properties) {
   mirror.value = state.image ?? null;
 }
 
-// Let a choice of the key `name` also choose `other`, and the reverse. If they are equal, the URL has only `other`.
-export const follow = (name, other) => {
-  leaders[name] = other;
-};
-const leaders = {};
-const followersOf = (leader) => Object.keys(leaders).filter((name) => leaders[name] === leader);
+// A choice of a key also chooses its leader, and the reverse. If they are equal, the URL has only the leader.
+const followersOf = (leader) => Object.keys(keys).filter((name) => keys[name].leader === leader);
 
 // Set a key to the user's choice, and the keys that follow it.
 export function choose(name, value) {
@@ -240,7 +251,7 @@ export function choose(name, value) {
     [name]: value,
     ...Object.fromEntries(followersOf(name).map((follower) => [follower, value])),
   };
-  const leader = leaders[name];
+  const { leader } = keys[name];
   const isModel = !modelNames.length || modelNames.includes(value); // before the first answer, the models are unknown
   if (leader && (leader !== "model" || isModel)) changes[leader] = value;
   if (name === "model") changes.unavailable = "";
@@ -256,7 +267,7 @@ export function invalidate(name) {
 
 // Request the data of all views that depend on a state key again.
 export const invalidateViewsOf = (key) =>
-  Object.keys(views).filter((name) => views[name].needs?.includes(key)).forEach(invalidate);
+  Object.keys(needs).filter((name) => needs[name].includes(key)).forEach(invalidate);
 
 // Draw the view `name` again after a change of data that are saved in the browser.
 export function redraw(name) {
@@ -317,7 +328,7 @@ function showLayerControl() {
   const control = document.querySelector("#layer");
   if (!control || !isVisible(control.parentElement)) return; // another tab is open
   const usesLayer = ({ name, element }) =>
-    isVisible(element) && [...(views[name].needs ?? []), ...(views[name].follows ?? [])].includes("layer");
+    isVisible(element) && [...(needs[name] ?? []), ...(views[name].follows ?? [])].includes("layer");
   control.toggleAttribute("data-unused", !mounted.some(usesLayer));
 }
 
@@ -356,10 +367,10 @@ const taskRequest = newest();
 
 // Start a task of bridge.py; a running task is cancelled. `listen` receives each message: first
 // { done, total, text }, finally { end, data, error } or, after a cancellation, { end, cancelled }. A task that is
-// stopped also sends { isStopping } until it has ended. A change of a state key in `needs` cancels the task at once.
-export function startTask(name, listen, needs = []) {
+// stopped also sends { isStopping } until it has ended. A change of a state key in `watched` cancels the task at once.
+export function startTask(name, listen, watched = []) {
   cancelTask();
-  task = { id: ++count, name, listen, needs };
+  task = { id: ++count, name, listen, needs: watched };
   listen({ done: 0, total: 1, text: "" });
   if (hasAnswer) sendTask();
   else checkModels(); // values of the URL may not exist, so the task is sent after the first answer
@@ -457,24 +468,11 @@ document.addEventListener("vitdemo:connection", ({ detail }) => {
 
 // --- controls of gradio, whose values are part of the state ---
 
-const controls = {}; // name -> description of bridge.py: kind, start, low, high, choices, element
+const controls = {}; // of the page, by state key: the key with `element`, and its own start and choices
 const updated = {}; // last update of each control as JSON
 let updates = {}; // updates that gradio has not received yet
 const sentAt = {}; // time of the last value that gradio received for each control
 const APPLY_TIME = 1000; // milliseconds within which gradio applies an update
-
-function defineControl(name, control) {
-  controls[name] = control;
-  const { kind, start, low, high, choices } = control;
-  const parsers = {
-    flag: parseFlag,
-    number: parseNumber(low, high),
-    choice: (text) => choices.find((value) => String(value) === text),
-    names: (text) => (text ? readNames(text) : undefined),
-    text: (text) => text.slice(0, MAX_TEXT),
-  };
-  defineParam(name, { start, parse: parsers[kind], format: kind === "names" ? writeNames : String });
-}
 
 // A list of names in the URL: "%" and "," in a name are written as "%25" and "%2C".
 const writeNames = (names) =>
@@ -575,30 +573,34 @@ function keepNewProperties(name, update) {
   return Object.fromEntries(changed);
 }
 
+// The labels of a key's choices by value.
+export const labelsOf = (name) =>
+  Object.fromEntries(keys[name].choices.map((value, i) => [value, keys[name].labels[i]]));
+
 // --- the URL ---
 
 const MAX_QUERY = 4000; // characters of a URL that are read
 const MAX_TEXT = 200; // characters of a text in the URL
-const params = {}; // URL parameters by state key: { start, parse(text), format(value), isKept (when a script opens another view) }
-const former = {}; // former name of a parameter -> name
 
-// Read the parameter `old` of former links as `name`, and remove it from the URL.
-export const renameParam = (old, name) => {
-  former[old] = name;
-};
-
-export const parseFlag = (text) => ({ true: true, false: false })[text];
-export const parseNumber = (low, high) => (text) =>
-  text.trim() && Number(text) >= low && Number(text) <= high ? Number(text) : undefined;
-
-// Let the URL have the parameter `name` unless its value is `start`. `parse` returns undefined for an invalid text.
-export function defineParam(
-  name,
-  { start = "", parse = (text) => text.slice(0, MAX_TEXT), format = String, isKept = false } = {},
-) {
-  params[name] = { start, parse, format, isKept };
-  state[name] ??= start;
+// Parse the text of a URL for a state key; undefined if it is invalid.
+function parseText(name, text) {
+  const { kind, low, high, step, choices, maxLength } = controls[name] ?? keys[name];
+  if (kind === "flag") return { true: true, false: false }[text];
+  if (kind === "choice") return choices.find((value) => String(value) === text);
+  if (kind === "names") return text ? readNames(text) : undefined;
+  if (kind === "text") return text.slice(0, maxLength);
+  const number = Number(text);
+  const isValid = text.trim() && number >= low && number <= high && (step !== 1 || Number.isInteger(number));
+  return isValid ? number : undefined;
 }
+
+const formatValue = (name, value) => (keys[name].kind === "names" ? writeNames(value) : String(value));
+const startOf = (name) => tabs[name]?.[0] ?? (controls[name] ?? keys[name]).start;
+const urlKeys = Object.keys(keys).filter((name) => keys[name].inUrl);
+const tabs = {}; // ids of the tabs by state key
+const former = Object.fromEntries(
+  Object.keys(keys).flatMap((name) => keys[name].former.map((old) => [old, name])),
+);
 
 const fraction = (text) => (Number.isFinite(Number(text)) ? Math.min(Math.max(Number(text), 0), 1) : 0.5);
 
@@ -606,11 +608,12 @@ const fraction = (text) => (Number.isFinite(Number(text)) ? Math.min(Math.max(Nu
 function readQuery(search) {
   const query = new URLSearchParams(search.slice(0, MAX_QUERY));
   const found = {};
-  for (const [name, { parse }] of Object.entries(params)) {
-    const value = query.has(name) ? parse(query.getAll(name).at(-1)) : undefined;
+  for (const name of urlKeys) {
+    const value = query.has(name) ? parseText(name, query.getAll(name).at(-1)) : undefined;
     if (value !== undefined) found[name] = value;
   }
   readFormer(query, found);
+  for (const [key, ids] of Object.entries(tabs)) if (!ids.includes(found[key])) delete found[key];
   if (query.get("picture")) {
     found.image = {
       source: query.get("picture").slice(0, MAX_TEXT),
@@ -620,7 +623,7 @@ function readQuery(search) {
   }
   if (query.get("model")) found.model = query.get("model");
   if (query.get("section") === "rollout") {
-    Object.assign(found, { of: "rollout", token: query.get("read") === "patches" ? "mean" : "" }); // an old link
+    Object.assign(found, { source: "rollout", token: query.get("read") === "patches" ? "mean" : "" }); // an old link
   }
   const layer = Math.round(Number(query.get("layer") ?? 0));
   if (layer > 0 && Number.isFinite(layer)) found.layer = layer;
@@ -631,7 +634,10 @@ function readQuery(search) {
 function readFormer(query, found) {
   const isOfTab = (old) => old.startsWith(`${query.get("tab")}.`);
   const names = Object.keys(former).sort((a, b) => isOfTab(b) - isOfTab(a));
-  for (const old of names) if (query.has(old)) found[former[old]] ??= query.get(old).slice(0, MAX_TEXT);
+  for (const old of names) {
+    const value = query.has(old) ? parseText(former[old], query.get(old)) : undefined;
+    if (value !== undefined) found[former[old]] ??= value;
+  }
   for (const [tab, ids] of Object.entries(sectionsOf)) {
     if (ids.includes(query.get("tab"))) Object.assign(found, { tab, [tab]: query.get("tab") });
   }
@@ -646,11 +652,12 @@ function currentParams() {
     picture: own ? null : image?.source,
     crop: !image || own || image.at === 0.5 ? null : image.at.toFixed(2),
   };
-  for (const [name, { start, format }] of Object.entries(params)) {
-    const text = format(state[name] ?? start);
-    found[name] = text === format(start) ? null : text;
+  for (const name of urlKeys) {
+    const text = formatValue(name, state[name] ?? startOf(name));
+    const { leader } = keys[name];
+    const isImplied = text === formatValue(name, startOf(name)) || (leader && state[name] === state[leader]);
+    found[name] = isImplied ? null : text;
   }
-  for (const [name, leader] of Object.entries(leaders)) if (state[name] === state[leader]) found[name] = null;
   for (const tab of Object.keys(sectionsOf)) found[tab] = null;
   if (state.tab in sectionsOf) found.tab = state[state.tab];
   for (const old of Object.keys(former)) found[old] = null;
@@ -683,13 +690,11 @@ export function open(search) {
   const query = new URLSearchParams(search);
   const found = readQuery(search);
   const starts = {};
-  for (const [name, { start, isKept }] of Object.entries(params)) if (!isKept) starts[name] = start;
+  for (const name of urlKeys) if (!keys[name].isKept) starts[name] = startOf(name);
   chosenLayer = 0;
   isFromUrl = Boolean(found.layer);
   set({ ...starts, model: modelNames[0] ?? null, ...found });
-  for (const [name, { isKept }] of Object.entries(params)) {
-    if (isKept && state[name]) query.set(name, state[name]);
-  }
+  for (const name of urlKeys) if (keys[name].isKept && state[name]) query.set(name, state[name]);
   showState();
   writeUrl({ search: `?${query}` });
 }
@@ -791,22 +796,21 @@ let firstImage = null;
 let writesUrl = true;
 export const initialImage = () => firstImage;
 
-// Read the URL when the page has loaded. `tabs` are { key: { selector, labels } }, `image` is the image without one in the URL.
+// Read the URL when the page has loaded. `described` are the tabs { key: { selector, labels } }, `image` is the image without one in the URL.
 // A page without a server keeps its URL (`hasUrl`).
-export function start({ tabs, image, hasUrl = true }) {
+export function start({ tabs: described, image, hasUrl = true }) {
   firstImage = image;
   writesUrl = hasUrl;
-  for (const [key, { labels, inTab }] of Object.entries(tabs)) {
-    const ids = Object.keys(labels);
-    if (inTab) sectionsOf[key] = ids;
-    defineParam(key, { start: ids[0], parse: (text) => (ids.includes(text) ? text : undefined) });
-    state[key] = ids[0];
+  for (const [key, { labels, inTab }] of Object.entries(described)) {
+    tabs[key] = Object.keys(labels);
+    if (inTab) sectionsOf[key] = tabs[key];
+    state[key] = tabs[key][0];
   }
   const found = readQuery(window.location.search);
   isFromUrl = Boolean(found.layer);
   isStarted = true;
   set({ image, ...found });
-  for (const [key, { selector, labels }] of Object.entries(tabs)) {
+  for (const [key, { selector, labels }] of Object.entries(described)) {
     strips.push(tabStrip(key, selector, labels));
   }
   showState();

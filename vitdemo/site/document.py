@@ -26,16 +26,16 @@ VERSION = hashlib.blake2b(repr(FILES).encode(), digest_size=8).hexdigest()
 
 
 def build_document(
-    places: Mapping[str, str | dict], keys: Mapping[str, dict], files_url: str = "files"
+    places: Mapping[str, str | dict], description: Mapping[str, Mapping], files_url: str = "files"
 ) -> str:
     """Return an HTML document with views and controls of the page.
 
     `places` maps the id of each element to the name of its view, or to a control of
-    `bridge.list_controls`. `keys` describe keys of the view state, see `bridge.describe_control`.
+    `bridge.list_controls`. `description` is that of `bridge.Bridge`.
     `files_url` is the URL of `FILES`.
     """
     image = {"source": next(iter(list_photos())), "path": None, "at": 0.5}
-    settings = json.dumps({"places": places, "keys": keys, "image": image})
+    settings = json.dumps({"places": places, "description": description, "image": image})
     template = Template((FOLDER / "page.html").read_text("utf-8"))
     return template.substitute(
         language=LANGUAGE,

@@ -5,7 +5,7 @@ import * as page from "../page/main.js";
 import * as controls from "./controls.js";
 import * as server from "./server.js";
 
-const { places, keys, image } = JSON.parse(document.querySelector("#site").textContent);
+const { places, description, image } = JSON.parse(document.querySelector("#site").textContent);
 
 // Add the element `id` with a view, given by its name, or with a control, given by its properties.
 function mountPlace(id, content) {
@@ -18,7 +18,7 @@ function mountPlace(id, content) {
 
 matchTheme();
 window.vitdemo = page;
-connect({ ...server, controls: controls.update }, keys);
+connect({ ...server, controls: controls.update }, description);
 for (const [id, content] of Object.entries(places)) mountPlace(id, content);
 page.store.start({ tabs: {}, image });
 page.store.checkModels();

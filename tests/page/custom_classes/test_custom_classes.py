@@ -29,11 +29,12 @@ from vitdemo.page import bridge, custom_classes
 from vitdemo.page.custom_classes import classifier, editor, fine_tuning, models, results, trial
 from vitdemo.page.custom_classes.session import CustomClassesSession
 from vitdemo.page.gradio_patches import AppBlocks
-from vitdemo.page.kit import SESSION_QUEUES
+from vitdemo.page.kit import SESSION_QUEUES, Controls
+from vitdemo.page.state_keys import AUDIENCE, BACKBONE, FOR_EVERYONE
 from vitdemo.runs import CUSTOM_CLASSES_RECIPE
 from vitdemo.training.recipes import get_recipe
 
-STATE = {"model": "vit", "image": None, classifier.MODEL: "vit"}
+STATE = {"model": "vit", "image": None, BACKBONE.name: "vit"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -74,7 +75,7 @@ def jobs(tmp_path, monkeypatch):
 def ask(context, session, jobs=None, **options):
     """Return the payload of the models, without controls."""
     state = bridge.parse_view_state(STATE | options)
-    return models.payload(context, state, session, jobs).data
+    return models.payload(lambda: session, jobs, context, state).data
 
 
 def train(context, session, report=lambda *_: None):
@@ -110,7 +111,7 @@ def test_concurrent_actions_of_a_session_are_not_lost(owned, cache, monkeypatch)
     probe = fit_linear_probe(owned, owned.find_run("vit"), make_collection("a", "b"))
 
     async def use_page():
-        controls = {}
+        controls = Controls()
         with AppBlocks(serial_queues=SESSION_QUEUES) as page:
             own = custom_classes.build(owned, controls)
             bridge.build(owned, [own], controls, {})
@@ -173,7 +174,7 @@ def test_concurrent_actions_of_a_session_are_not_lost(owned, cache, monkeypatch)
 def test_data_of_a_user_need_a_session(owned):
     def build():
         with AppBlocks():
-            return custom_classes.build(owned, {}).payloads
+            return custom_classes.build(owned, Controls()).payloads
 
     for payload in call_in_loop(build).values():
         with pytest.raises(RunError, match="needs a browser session"):
@@ -386,7 +387,7 @@ def tuning(jobs, tmp_path):
 
 
 def fine_tune(context, session, jobs, **options):
-    state = bridge.parse_view_state(STATE | {classifier.MODEL: "deit"} | options)
+    state = bridge.parse_view_state(STATE | {BACKBONE.name: "deit"} | options)
     fine_tuning.fine_tune(context, state, lambda *_: None, session, jobs)
 
 
@@ -394,7 +395,7 @@ def list_images(folder):
     return [path.name for path in folder.rglob("*.png")]
 
 
-@pytest.mark.parametrize("options", [{}, {fine_tuning.AUDIENCE: 1}])
+@pytest.mark.parametrize("options", [{}, {AUDIENCE.name: 1}])
 def test_fine_tuning_is_private_by_default(tuning, jobs, options):
     context, session = tuning
     fine_tune(context, session, jobs, **options)
@@ -417,7 +418,7 @@ def test_fine_tuning_is_private_by_default(tuning, jobs, options):
 
 def test_public_fine_tuning_needs_the_choice_of_all_users(tuning, jobs):
     context, session = tuning
-    fine_tune(context, session, jobs, **{fine_tuning.AUDIENCE: fine_tuning.PUBLIC})
+    fine_tune(context, session, jobs, **{AUDIENCE.name: FOR_EVERYONE})
     assert [job.name for job in jobs.list_jobs()] == ["own-classes-1"]
     assert len(list_images(jobs.root / "own-classes-1")) == 20
     assert "All users of this page see this training run" in session.notice
@@ -454,11 +455,11 @@ def test_private_and_other_backbones_are_not_fine_tuned(tuning, jobs):
     context, session = tuning
     make_run(context.private_root() / "mine", get_recipe(CUSTOM_CLASSES_RECIPE).model)
     for name in ("vit", "mine"):
-        refusal = ask(context, session, jobs, **{classifier.MODEL: name})["refusal"]
+        refusal = ask(context, session, jobs, **{BACKBONE.name: name})["refusal"]
         assert refusal.endswith(f"Choose such a backbone instead of '{name}'.")
         with pytest.raises(JobError, match="Choose such a backbone"):
-            fine_tune(context, session, jobs, **{classifier.MODEL: name})
-    assert ask(context, session, jobs, **{classifier.MODEL: "deit"})["refusal"] == ""
+            fine_tune(context, session, jobs, **{BACKBONE.name: name})
+    assert ask(context, session, jobs, **{BACKBONE.name: "deit"})["refusal"] == ""
 
 
 def test_saved_images_can_be_added_again(tmp_path):

@@ -38,7 +38,7 @@ def hub_files(content: bytes = CONTENT) -> dict[str, bytes]:
 
 
 def act(download: DatasetDownload, name: str) -> None:
-    assert download.make_handlers().actions[name](download.context, NO_STATE, {}) == ["dataset"]
+    assert download.make_feature().actions[name](download.context, NO_STATE, {}) == ["dataset"]
 
 
 def wait_for_state(download: DatasetDownload, *states: str) -> dict:

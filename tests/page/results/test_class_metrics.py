@@ -15,6 +15,7 @@ from vitdemo.page.kit import NO_EVALUATION_MESSAGE
 from vitdemo.page.results import calibration
 from vitdemo.page.results.confusion_matrix import matrix_payload
 from vitdemo.page.results.per_class_metrics import classes, curves, pair
+from vitdemo.page.state_keys import OTHER_MODEL
 
 NO_CHOICE = [""]  # state of the menu of classes before the user's first choice
 
@@ -203,6 +204,6 @@ def test_diverged_run_is_reported_once_per_tab(diverged):
 
 def test_empty_menu_of_runs_has_an_empty_text_as_its_initial_value(context):
     tested = group_runs(context.evaluated_runs())
-    assert describe_control(RunChoice())["start"] == ""
-    assert describe_control(RunChoice(tested, nobody="no other model"))["start"] == ""
-    assert describe_control(RunChoice(tested))["start"] == "best"
+    assert describe_control(OTHER_MODEL, RunChoice())["start"] == ""
+    assert describe_control(OTHER_MODEL, RunChoice(tested, nobody="no other model"))["start"] == ""
+    assert describe_control(OTHER_MODEL, RunChoice(tested))["start"] == "best"

@@ -14,7 +14,7 @@ from vitdemo.page.bridge import ViewData, ViewState, load_square
 from vitdemo.page.image_sources import ImageRequest
 from vitdemo.page.results import test_set
 from vitdemo.page.results.models import SAME_MODEL
-from vitdemo.page.results.test_set import TestSetSession, make_handlers
+from vitdemo.page.results.test_set import TestSetSession, make_feature
 
 CLASS_COUNTS = {"cat": 4, "dog": 3}
 
@@ -41,7 +41,7 @@ def page(tmp_path, archive, monkeypatch):
         make_run(tmp_path / "runs" / name, seed=seed)
     context = make_context(tmp_path / "runs")
     session = TestSetSession()
-    own = make_handlers(lambda: session, for_all=True)
+    own = make_feature(lambda: session, for_all=True)
     payloads = {**results.PAYLOADS, **own.payloads}
 
     def read(view: str, **options) -> ViewData | dict | list:

@@ -31,7 +31,7 @@ def line(tmp_path) -> tuple[Run, Run]:
 
 
 def make_state(chosen=NOT_CHOSEN, known=()) -> ViewState:
-    return ViewState(None, "", {run_choice.RUNS: list(chosen), run_choice.KNOWN: list(known)})
+    return ViewState(None, "", {"runs": list(chosen), "training.known": list(known)})
 
 
 def validation_curves(found):

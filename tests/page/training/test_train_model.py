@@ -24,10 +24,10 @@ from vitdemo.metrics.intervals import difference_interval
 from vitdemo.page.bridge import ViewState
 from vitdemo.page.components.task_list import parse_task_action
 from vitdemo.page.kit import check_training_allowed
+from vitdemo.page.state_keys import BASELINE_RUN
 from vitdemo.page.training.train_model import jobs as rows
 from vitdemo.page.training.train_model import jobs_payload, live_payload
 from vitdemo.page.training.train_model.form import (
-    BASELINE,
     build_option_input,
     parse_guess,
 )
@@ -112,13 +112,16 @@ def test_the_time_left_is_not_above_the_limit(tmp_path):
 def test_payloads_describe_the_runs_of_the_page(tmp_path):
     make_run(tmp_path / "vit")
     context, jobs = make_context(tmp_path), JobQueue(tmp_path)
-    found = jobs_payload(jobs, context, ViewState(None, "", {BASELINE: "vit"}))
+    found = jobs_payload(jobs, context, ViewState(None, "", {BASELINE_RUN.name: "vit"}))
     assert found.data == {"rows": [], "note": "", "in_progress": False}
     props = {"groups": [("Models", ["vit"])], "warning": ""}
-    assert found.controls[BASELINE] == {"props": props, "value": "vit"}
-    gone = jobs_payload(jobs, context, ViewState(None, "", {BASELINE: "gone"}))
-    assert gone.controls[BASELINE]["value"] == ""
-    assert gone.controls[BASELINE]["props"]["warning"] == "There is no model 'gone' in this menu."
+    assert found.controls[BASELINE_RUN.name] == {"props": props, "value": "vit"}
+    gone = jobs_payload(jobs, context, ViewState(None, "", {BASELINE_RUN.name: "gone"}))
+    assert gone.controls[BASELINE_RUN.name]["value"] == ""
+    assert (
+        gone.controls[BASELINE_RUN.name]["props"]["warning"]
+        == "There is no model 'gone' in this menu."
+    )
     jobs.register_run("copy", lambda folder: make_run(folder))
     (row,) = jobs_payload(jobs, context, ViewState(None, "")).data["rows"]
     assert (row["name"], row["state"]) == ("copy-1", "finished")

@@ -9,13 +9,10 @@ import { table } from "./table.js";
 
 const texts = TEXTS.gallery;
 
-// Define the state of a gallery: its page, from 1, and whether it shows the predictions of all models.
-// A change of `filters` leads back to the first page, unless the same change chooses a page.
-export function defineGallery(prefix, filters) {
-  const { defineParam, set, watch } = store;
+// A change of `filters` leads back to the first page of the gallery, unless the same change chooses a page.
+export function resetPageOf(prefix, filters) {
+  const { set, watch } = store;
   const page = `${prefix}.page`;
-  defineParam(page, { start: 1, parse: (text) => (/^[1-9]\d{0,4}$/.test(text) ? Number(text) : undefined) });
-  defineParam(`${prefix}.all_models`, { start: false, parse: store.parseFlag });
   watch(filters, (_, changes) => {
     if (!(page in changes)) set({ [page]: 1 });
   });

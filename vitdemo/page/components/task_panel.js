@@ -38,7 +38,7 @@ const errors = ({ data, error }) => (error ? [error] : data ?? []).map(notice);
 // - After each step, which has its own text, and at the end, the data of `views` are requested again.
 // - A change of a state key in `needs` cancels the task and removes its result.
 // - `drawEnd(message)` returns the template of the result. By default, the result is a list of error messages.
-export function taskPanel({ starts, unit, cancelId = nothing, views = [], needs = [], drawEnd = errors }) {
+export function taskPanel({ starts, unit, cancelId = nothing, views = [], needs = null, drawEnd = errors }) {
   const buttons = elementOf(markup`<div class="vd-task"></div>`);
   const progress = progressLine(unit);
   let last = null; // the last message of the running task
@@ -46,7 +46,7 @@ export function taskPanel({ starts, unit, cancelId = nothing, views = [], needs 
 
   function begin(start) {
     started = start;
-    store.startTask(start.task, receive, needs);
+    store.startTask(start.task, receive, needs ?? store.needsOf(views));
   }
 
   function drawButtons() {
@@ -73,6 +73,7 @@ export function taskPanel({ starts, unit, cancelId = nothing, views = [], needs 
   }
 
   drawButtons();
-  if (needs.length) store.watch(needs, () => render(nothing, progress.place));
+  store.watchNeeds(views, () => render(nothing, progress.place));
+  if (needs) store.watch(needs, () => render(nothing, progress.place));
   return { buttons, progress: progress.place };
 }

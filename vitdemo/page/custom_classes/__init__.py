@@ -6,15 +6,15 @@ page allows training, the user can also publish the classifier, or fine-tune the
 themselves or for all users.
 """
 
-from collections.abc import MutableMapping
+from functools import partial
 
 import gradio as gr
-from gradio.components import Component
 
 from vitdemo.context import AppContext
 from vitdemo.custom_classes import MAX_CUSTOM_CLASSES
 from vitdemo.jobs import JobQueue
-from vitdemo.page.bridge import Handlers, add_view
+from vitdemo.page import state_keys as keys
+from vitdemo.page.bridge import Feature, add_view
 from vitdemo.page.components.run_choice import RunChoice, group_runs
 from vitdemo.page.custom_classes import classifier, editor, fine_tuning, models, results, trial
 from vitdemo.page.custom_classes.session import (
@@ -25,6 +25,8 @@ from vitdemo.page.custom_classes.session import (
     CustomClassesSession,
 )
 from vitdemo.page.gradio_patches import session_value
+from vitdemo.page.kit import Controls
+from vitdemo.page.view_state import needs
 
 ABOUT_CUSTOM_CLASSES = (
     f"You need 2 to {MAX_CUSTOM_CLASSES} classes. Twenty images per class are enough to start. A "
@@ -34,13 +36,10 @@ ABOUT_CUSTOM_CLASSES = (
     "after their last use."
 )
 IMAGES_TITLE, TRAIN_TITLE, TRY_TITLE = "## 1 Images", "## 2 Train", "## 3 Try"
-BACKBONE_LABEL = "Backbone"
 SESSION_LIFETIME = 3600  # seconds after the last use
 
 
-def build(
-    context: AppContext, controls: MutableMapping[str, Component], jobs: JobQueue | None = None
-) -> Handlers:
+def build(context: AppContext, controls: Controls, jobs: JobQueue | None = None) -> Feature:
     """Lay out the tab, and add its menu to `controls`; with `jobs`, users may publish a model."""
     session = gr.State(
         CustomClassesSession(),
@@ -54,9 +53,7 @@ def build(
             add_view(EDITOR_VIEW, elem_id="own-classes")
         with gr.Column(min_width=260):
             gr.Markdown(TRAIN_TITLE)
-            controls[classifier.MODEL] = RunChoice(
-                backbones, label=BACKBONE_LABEL, elem_id="own-model"
-            )
+            controls.add(keys.BACKBONE, RunChoice, backbones)
             add_view(MODELS_VIEW, elem_id="own-models")
             add_view(RESULT_VIEW, elem_id="own-result")
         with gr.Column(min_width=260):
@@ -68,12 +65,12 @@ def build(
     def own() -> CustomClassesSession:
         return session_value(session)
 
-    return Handlers(
+    return Feature(
         payloads={
-            EDITOR_VIEW: lambda context, state: editor.payload(own()),
-            MODELS_VIEW: lambda context, state: models.payload(context, state, own(), jobs),
-            RESULT_VIEW: lambda context, state: results.payload(own()),
-            TRIAL_VIEW: lambda context, state: trial.payload(own()),
+            EDITOR_VIEW: needs()(lambda context, state: editor.payload(own())),
+            MODELS_VIEW: partial(models.payload, own, jobs),
+            RESULT_VIEW: needs()(lambda context, state: results.payload(own())),
+            TRIAL_VIEW: needs()(lambda context, state: trial.payload(own())),
         },
         tasks={
             "own.train": lambda context, state, report: classifier.train(

@@ -8,6 +8,7 @@ from vitdemo.errors import JobError, RunError
 from vitdemo.installation import APP_NAME
 from vitdemo.jobs import JobQueue
 from vitdemo.jobs.state import Job
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import Report, ViewState
 from vitdemo.page.components.run_choice import choose_run
 from vitdemo.page.custom_classes.packing import pack_folder
@@ -30,7 +31,6 @@ NOT_PUBLISHED_MESSAGE = "You have not published a model. Press 'Publish to all u
 NO_TRAINING_MESSAGE = (
     f"Training from this page is disabled. Start {APP_NAME} with --allow-training."
 )
-MODEL = "own.model"  # state key
 RUN_NAME_PREFIX = "own-"
 
 
@@ -105,7 +105,7 @@ def list_backbones(context: AppContext) -> list[Run]:
 
 def find_backbone(context: AppContext, state: ViewState) -> Run:
     """Return the chosen backbone. Raises `RunError` if there is none."""
-    name = choose_run(list_backbones(context), state.read_text(MODEL))
+    name = choose_run(list_backbones(context), state[keys.BACKBONE])
     if not name:
         raise RunError(NO_BACKBONE_MESSAGE)
     return context.find_run(name)

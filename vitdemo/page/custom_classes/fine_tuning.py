@@ -16,6 +16,7 @@ from vitdemo.custom_classes import (
 from vitdemo.errors import DataError, JobError
 from vitdemo.jobs import JobQueue
 from vitdemo.jobs.state import FAILED, QUEUED, TRAINING, Job, read_job_state
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import Report, ViewState
 from vitdemo.page.custom_classes.classifier import (
     find_backbone,
@@ -56,8 +57,6 @@ NO_TUNED_MESSAGE = "There is no fine-tuned model. Fine-tune a model for yourself
 SAVED_FILES = (WEIGHTS_FILE, HISTORY_FILE, EVALUATION_FILE, REFERENCE)  # and the configuration
 SERVER_FIELDS = ("command",)  # fields of the configuration with paths of the server
 STATE_TEXTS = {QUEUED: "waiting for other training runs", TRAINING: "epoch {epoch} of {epochs}"}
-AUDIENCE = "own.audience"  # state key
-PUBLIC = "all"  # value of `AUDIENCE` if all users see the run
 
 
 def is_large_enough(collection: ImageCollection) -> bool:
@@ -93,7 +92,7 @@ def fine_tune(
 ) -> None:
     """Queue the training of the whole model on the user's images. Raises `VitdemoError`.
 
-    Only this user sees the run, unless the state's `AUDIENCE` is `PUBLIC`.
+    Only this user sees the run, unless `AUDIENCE` is `FOR_EVERYONE`.
     """
     jobs, backbone = require_training(jobs), find_backbone(context, state)
     if reason := explain_unsuitable_backbone(context, backbone.name):
@@ -103,7 +102,7 @@ def fine_tune(
     collection, step = session.collection, report_fraction(report, 2)
     tested = choose_test_images(context, backbone, collection, report=step)
     report(99, 100, WRITING_IMAGES_TEXT)
-    is_public = state.read_text(AUDIENCE) == PUBLIC
+    is_public = state[keys.AUDIENCE] == keys.FOR_EVERYONE
     job = jobs.start_on_images(
         get_recipe(CUSTOM_CLASSES_RECIPE),
         backbone.path / WEIGHTS_FILE,

@@ -12,13 +12,16 @@ The payload:
 `tuned` is the fine-tuned model that only this user sees.
 """
 
+from collections.abc import Callable
+
 from vitdemo.context import AppContext
 from vitdemo.custom_classes import ImageCollection, check_collection
 from vitdemo.errors import DataError
 from vitdemo.jobs import JobQueue
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ViewData, ViewState
 from vitdemo.page.components.run_choice import choose_run, describe_run_choices
-from vitdemo.page.custom_classes.classifier import MODEL, list_backbones, may_train
+from vitdemo.page.custom_classes.classifier import list_backbones, may_train
 from vitdemo.page.custom_classes.fine_tuning import (
     describe_fine_tuned,
     explain_unsuitable_backbone,
@@ -26,6 +29,7 @@ from vitdemo.page.custom_classes.fine_tuning import (
 )
 from vitdemo.page.custom_classes.session import CustomClassesSession
 from vitdemo.page.kit import NO_TRAINED_MODEL_MESSAGE
+from vitdemo.page.view_state import needs
 
 
 def explain_missing(collection: ImageCollection, backbone: str) -> str:
@@ -39,11 +43,16 @@ def explain_missing(collection: ImageCollection, backbone: str) -> str:
     return ""
 
 
+@needs(keys.BACKBONE)
 def payload(
-    context: AppContext, state: ViewState, session: CustomClassesSession, jobs: JobQueue | None
+    find_session: Callable[[], CustomClassesSession],
+    jobs: JobQueue | None,
+    context: AppContext,
+    state: ViewState,
 ) -> ViewData:
     """Return which actions apply to the user's models, and the backbones to choose from."""
-    backbones, requested = list_backbones(context), state.read_text(MODEL)
+    session, requested = find_session(), state[keys.BACKBONE]
+    backbones = list_backbones(context)
     name = choose_run(backbones, requested)
     tuned = describe_fine_tuned(context, session)
     trains = may_train(jobs)
@@ -60,4 +69,4 @@ def payload(
         "notice": session.notice,
         "tuned": tuned,
     }
-    return ViewData(data, {MODEL: describe_run_choices(backbones, name, requested)})
+    return ViewData(data, {keys.BACKBONE.name: describe_run_choices(backbones, name, requested)})

@@ -78,7 +78,6 @@ function metricsOf({ metrics }) {
 }
 
 store.define("custom_classes_result", {
-  needs: [],
   create(element) {
     element.classList.add("article");
     let [drawn, chosen] = [null, null]; // the drawn payload, and the chosen cell of the matrix

@@ -125,4 +125,4 @@ function create(element, { upload }) {
   return { render, showError: say };
 }
 
-store.define("custom_classes_trial", { skeleton: "line", needs: [], create });
+store.define("custom_classes_trial", { skeleton: "line", create });

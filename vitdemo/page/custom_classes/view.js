@@ -13,7 +13,6 @@ const texts = TEXTS.custom_classes;
 const [MODELS, RESULT, TRIAL] = ["models", "result", "trial"].map((name) => `custom_classes_${name}`);
 // fields of the models' data, folded under "More"
 const ACTIONS = ["can_save", "can_save_images", "can_publish", "can_unpublish", "can_fine_tune"];
-const MODEL = "own.model";
 const AUDIENCE = "own.audience"; // who sees the next fine-tuned model: "me" or "all"
 const MAX_FILES = 500; // per folder; the limit of a collection
 const SHOT_INTERVAL = 250; // milliseconds between two camera photos
@@ -341,11 +340,9 @@ function createModels(element) {
   };
 }
 
-store.state[AUDIENCE] = "me";
-store.define("custom_classes", { skeleton: "line", needs: [], create: createEditor });
+store.define("custom_classes", { skeleton: "line", create: createEditor });
 store.define(MODELS, {
   skeleton: "line",
-  needs: [MODEL],
   pollSeconds: ({ tuned }) => (tuned?.is_active ? POLL_SECONDS : 0),
   create: createModels,
 });

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 import gradio as gr
-from gradio.components import Component
 
 from vitdemo.context import AppContext
 from vitdemo.page.bridge import Payload, Task
 from vitdemo.page.data import augmentation, classes, patches, similar_images
 from vitdemo.page.data.classes import examples
+from vitdemo.page.kit import Controls
 
 SECTIONS = {  # section id -> title and module
     "data-classes": ("Classes", classes),
@@ -22,7 +22,7 @@ PAYLOADS: Mapping[str, Payload] = {
 TASKS: Mapping[str, Task] = similar_images.TASKS
 
 
-def build(context: AppContext, controls: dict[str, Component]) -> None:
+def build(context: AppContext, controls: Controls) -> None:
     """Lay out the tab, whose views the browser draws. Add its controls to `controls`."""
     with gr.Tabs(elem_id="data-sections", overflow_behavior="wrap"):
         for name, (title, section) in SECTIONS.items():

@@ -4,17 +4,17 @@ import json
 from collections.abc import Mapping
 
 import gradio as gr
-from gradio.components import Component
 from PIL import Image
 
 from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
 from vitdemo.page import image_sources
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import Channel, add_view, load_square, parse_view_state
 from vitdemo.page.components.offers import ExampleImages
 from vitdemo.page.components.run_choice import RunChoice, group_runs
 from vitdemo.page.gradio_patches import UncheckedSlider
-from vitdemo.page.kit import LIGHT_QUEUE, NO_PROGRESS
+from vitdemo.page.kit import LIGHT_QUEUE, NO_PROGRESS, Controls
 
 DEFAULT_SECTION, CLASS_MAPS_SECTION = "heads", "why"
 COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
@@ -45,8 +45,7 @@ class CurrentImage(Channel):
 class ExploreTab:
     """Components of the Explore tab.
 
-    Sections add their gradio controls to `controls`, by state key, which is also the name of the
-    URL parameter.
+    Sections add their controls of gradio to `controls`.
     """
 
     def __init__(self, context: AppContext):
@@ -58,19 +57,21 @@ class ExploreTab:
         self.example_images = ExampleImages(elem_id="offers")
         add_view("predictions", elem_id="answers")
         self.sections: gr.Tabs  # set by `vitdemo.page.explore.build`
-        self.controls: dict[str, Component] = {}
+        self.controls = Controls()
 
     def lay_out_choices(self) -> None:
         with gr.Row(elem_id="look-choices"):
             runs = group_runs(self.context.explainable_runs())
-            self.model = RunChoice(runs, label="Model", elem_id="model", min_width=220)
+            self.model = RunChoice(
+                runs, label=keys.MODEL.label, elem_id=keys.MODEL.element, min_width=220
+            )
             self.layer = UncheckedSlider(
                 1,
                 COMMON_DEPTH,
                 COMMON_DEPTH,
                 step=1,
-                label="Layer",
-                elem_id="layer",
+                label=keys.LAYER.label,
+                elem_id=keys.LAYER.element,
                 min_width=220,
                 buttons=[],
             )

@@ -5,9 +5,9 @@ from functools import partial
 from pathlib import Path
 
 import gradio as gr
-from gradio.components import Component
 
-from vitdemo.page.bridge import Handlers, add_view
+from vitdemo.page.bridge import Feature, add_view
+from vitdemo.page.kit import Controls
 from vitdemo.page.lessons import catalog, cost, handouts, panel
 
 LESSONS_INTRO = "A lesson opens the views that it explains. Each step has one task or question."
@@ -17,7 +17,7 @@ ABOUT_LESSONS = (
 )
 
 
-def build(controls: dict[str, Component]) -> None:
+def build(controls: Controls) -> None:
     """Lay out the tab, whose views the browser draws. Add its controls to `controls`."""
     gr.Markdown(LESSONS_INTRO)
     add_view(catalog.VIEW, elem_id="lessons")
@@ -27,8 +27,8 @@ def build(controls: dict[str, Component]) -> None:
         gr.Markdown(ABOUT_LESSONS)
 
 
-def make_handlers(folders: Sequence[Path]) -> Handlers:
+def make_feature(folders: Sequence[Path]) -> Feature:
     """Return the functions of the tab and the panel for the lessons in `folders`."""
     views = {part.VIEW: partial(part.payload, folders) for part in (catalog, panel, handouts)}
     saves = {name: partial(task, folders) for name, task in handouts.TASKS.items()}
-    return Handlers({**views, cost.VIEW: cost.payload}, {**saves, **cost.TASKS})
+    return Feature({**views, cost.VIEW: cost.payload}, {**saves, **cost.TASKS})

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 import gradio as gr
-from gradio.components import Component
 
 from vitdemo.context import AppContext
-from vitdemo.page.bridge import Handlers, Payload, Task, add_view
+from vitdemo.page import state_keys as keys
+from vitdemo.page.bridge import Feature, Payload, Task, add_view
 from vitdemo.page.components.run_choice import RunChoice, group_runs
-from vitdemo.page.kit import NO_OTHER_MODEL_LABEL
+from vitdemo.page.kit import NO_OTHER_MODEL_LABEL, Controls
 from vitdemo.page.results import (
     calibration,
     compare,
@@ -17,7 +17,6 @@ from vitdemo.page.results import (
     per_class_metrics,
     test_set,
 )
-from vitdemo.page.results.models import MODEL, OTHER_MODEL
 
 TAB = "results"  # id of the tab, and state key of its open section
 SECTIONS = {  # section id, also a value of the URL parameter `tab` -> title and module
@@ -37,9 +36,7 @@ PAYLOADS: Mapping[str, Payload] = {
 TASKS: Mapping[str, Task] = compare.TASKS
 
 
-def build(
-    context: AppContext, controls: dict[str, Component], *, local_only: bool
-) -> tuple[gr.Tabs, Handlers]:
+def build(context: AppContext, controls: Controls, *, local_only: bool) -> tuple[gr.Tabs, Feature]:
     """Lay out the tab, and add its controls to `controls`, by state key.
 
     Return its sections, and the functions of the user's test sets. On a page that is not
@@ -48,10 +45,8 @@ def build(
     add_view("no_model", elem_id="no-results")
     groups = group_runs(context.evaluated_runs())
     with gr.Row(elem_id="results-models", elem_classes="vd-filters"):
-        controls[MODEL] = RunChoice(groups, "", label="Model", elem_id="results-model")
-        controls[OTHER_MODEL] = RunChoice(
-            groups, label="Compare with", nobody=NO_OTHER_MODEL_LABEL, elem_id="results-other"
-        )
+        controls.add(keys.RESULTS_MODEL, RunChoice, groups, "")
+        controls.add(keys.OTHER_MODEL, RunChoice, groups, nobody=NO_OTHER_MODEL_LABEL)
         handlers = test_set.build(context, controls, for_all=local_only)
     with gr.Tabs(elem_id="results-sections", overflow_behavior="wrap") as sections:
         for name, (title, section) in SECTIONS.items():

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 from vitdemo.context import AppContext
 from vitdemo.errors import RunError
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ViewState
 from vitdemo.page.components.run_choice import choose_run, describe_menu, group_runs
 from vitdemo.page.kit import NO_EVALUATION_MESSAGE
 from vitdemo.runs import Run
 from vitdemo.runs.user_test_set import ORIGINAL_SUFFIX
 
-MODEL, OTHER_MODEL = "results.model", "results.other"  # state keys
+MODELS = (keys.TEST_SET, keys.RESULTS_MODEL, keys.OTHER_MODEL)
 NO_RESULTS_WARNING = "There are no test results of '{name}'."
 SAME_MODEL = "same model, original test set"  # value of `OTHER_MODEL` with a user's test set
 
@@ -23,12 +24,16 @@ def choose_models(context: AppContext, state: ViewState) -> tuple[str, str]:
 
     A name is "" if no run was evaluated, or if the user chose no run to compare with.
     """
-    tested = context.evaluated_runs()
-    name = choose_run(tested, state.read_text(MODEL) or state.model)
-    wanted = state.read_text(OTHER_MODEL)
+    name, wanted = choose_model(context, state), state[keys.OTHER_MODEL]
     if wanted == SAME_MODEL and has_original_evaluation(context, name):
         return name, name + ORIGINAL_SUFFIX
-    return name, choose_run(_list_others(tested, name), wanted, optional=True)
+    others = _list_others(context.evaluated_runs(), name)
+    return name, choose_run(others, wanted, optional=True)
+
+
+def choose_model(context: AppContext, state: ViewState) -> str:
+    """Return the name of the chosen run, or "" if no run was evaluated."""
+    return choose_run(context.evaluated_runs(), state[keys.RESULTS_MODEL])
 
 
 def has_original_evaluation(context: AppContext, name: str) -> bool:
@@ -40,10 +45,15 @@ def has_original_evaluation(context: AppContext, name: str) -> bool:
 
 def require_models(context: AppContext, state: ViewState) -> tuple[str, str]:
     """Return the result of `choose_models`. Raises `RunError` if no run was evaluated."""
-    name, other = choose_models(context, state)
+    return require_model(context, state), choose_models(context, state)[1]
+
+
+def require_model(context: AppContext, state: ViewState) -> str:
+    """Return the name of the chosen run. Raises `RunError` if no run was evaluated."""
+    name = choose_model(context, state)
     if not name:
         raise RunError(NO_EVALUATION_MESSAGE)
-    return name, other
+    return name
 
 
 def describe_menus(context: AppContext, state: ViewState) -> dict[str, dict]:
@@ -54,11 +64,13 @@ def describe_menus(context: AppContext, state: ViewState) -> dict[str, dict]:
     if has_original_evaluation(context, name):
         others = [("This model", [SAME_MODEL]), *others]
     value = SAME_MODEL if other.endswith(ORIGINAL_SUFFIX) else other
-    requested, compared = state.read_text(MODEL) or state.model, state.read_text(OTHER_MODEL)
+    requested, compared = state[keys.RESULTS_MODEL], state[keys.OTHER_MODEL]
     compared = "" if compared in (name, SAME_MODEL) else compared  # neither is an unknown run
     return {
-        MODEL: describe_menu(group_runs(tested), name, requested, NO_RESULTS_WARNING),
-        OTHER_MODEL: describe_menu(others, value, compared, NO_RESULTS_WARNING),
+        keys.RESULTS_MODEL.name: describe_menu(
+            group_runs(tested), name, requested, NO_RESULTS_WARNING
+        ),
+        keys.OTHER_MODEL.name: describe_menu(others, value, compared, NO_RESULTS_WARNING),
     }
 
 

@@ -12,6 +12,7 @@ from vitdemo.data.photos import OURS
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.figures import SEQUENTIAL_COLOURMAP
 from vitdemo.installation import included_folder
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import Report, ViewState, choose_layer, load_trace
 from vitdemo.page.explore.attention_maps import read_rollout_settings
 from vitdemo.page.image_sources import ImageRequest, list_photos, parse_test_source
@@ -28,7 +29,6 @@ OPACITY = 0.6  # of the map over the image
 FILE_NAME = "vitdemo-map.py"
 PROGRESS = "Writing the code"
 OWN_PHOTO = "photo.jpg"
-SOURCES = ("head", "norm-head", "mean", "rollout", "similar", "norm")
 
 
 def write_saved_code(context: AppContext, state: ViewState, report: Report) -> dict:
@@ -40,12 +40,12 @@ def write_saved_code(context: AppContext, state: ViewState, report: Report) -> d
 def write_code(context: AppContext, state: ViewState) -> str:
     """Return the code of the large map of `state`, which has an image. Raises `VitdemoError`."""
     run, trace = context.find_run(state.model), load_trace(context, state)
-    source = state.read_choice("of", SOURCES, choose_first_map(context, run)[0])
+    source = state[keys.MAP_SOURCE] or choose_first_map(context, run)[0]
     layer = choose_layer(context, state, run)
     imports, image = _image_lines(state.image)
     more, matrix = _matrix_lines(state, trace, source, layer)
-    is_column = state.read_text("direction") == "incoming" and source != "similar"
-    rows, words = _token_rows(trace, state.read_text("token"))
+    is_column = state[keys.DIRECTION] == "incoming" and source != "similar"
+    rows, words = _token_rows(trace, state[keys.TOKEN])
     values = f"matrix[p:, {rows}].mean(1)" if is_column else f"matrix[{rows}, p:].mean(0)"
     relation = "of each patch to" if is_column else "to each patch of"
     title = f"{run.name}, {source}, layer {layer}"
@@ -112,7 +112,7 @@ def _matrix_lines(
     state: ViewState, trace: ImageTrace, source: str, layer: int
 ) -> tuple[list[str], str]:
     """Return imports and preparing lines, and the line that computes the matrix (N, N)."""
-    head = round(state.read_number("head", 1, trace.attention.shape[1], 1))
+    head = min(round(state[keys.HEAD]), trace.attention.shape[1])
     if source == "rollout":
         settings = read_rollout_settings(state, layer)
         words = ", ".join(f"{name}={value!r}" for name, value in settings.arguments.items())

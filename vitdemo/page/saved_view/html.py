@@ -24,6 +24,7 @@ from string import Template
 from PIL.Image import Image
 
 from vitdemo.context import AppContext
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import (
     CachedFile,
     ImageFile,
@@ -38,6 +39,7 @@ from vitdemo.page.image_sources import TRUE_CLASS_KEY
 from vitdemo.page.modules import MODULES
 from vitdemo.page.texts import LANGUAGE
 from vitdemo.page.theme import build_style
+from vitdemo.page.view_state import get_needs
 from vitdemo.runs import Run
 
 TASK = "saved_view"
@@ -51,10 +53,19 @@ ENTRY = "saved_view/main.js"
 PREFIX = "vitdemo/"  # of the names of modules in the import map
 # State keys that the saved page starts with. The settings of rollout need no server, because the
 # saved rollout was computed with them.
-STATE_KEYS = (
-    *("of", "column", "head", "token", "direction", "order", "across", "scale", "colour"),
-    *("view", "opacity"),
-    *("fusion", "discard", "first", "residual"),
+SAVED_KEYS = (
+    keys.MAP_SOURCE,
+    keys.LAST_COLUMN,
+    keys.HEAD,
+    keys.TOKEN,
+    keys.DIRECTION,
+    keys.HEAD_ORDER,
+    keys.RANKS_ALL_LAYERS,
+    keys.SHARES_SCALE,
+    keys.COLOUR_SCALE,
+    keys.VIEW_MODE,
+    keys.OPACITY,
+    *attention_maps.ROLLOUT_SETTINGS,
 )
 IMPORT = re.compile(r'^((?:import|export)(?: [^;"]* from)? )"(\.[^"]+)";', re.MULTILINE)
 
@@ -81,6 +92,10 @@ def build_saved_view(context: AppContext, run: Run, image: Image, state: ViewSta
         "models": {"stamp": "saved", "groups": [["", [run.name]]], "others": [], "missing": []},
         "model": describe_depth(context, {"model": run.name}),
         "image": {"source": "saved", "path": None, "at": 0.5},
+        "needs": {
+            view.VIEW: [key.name for key in get_needs(view.payload).watched]
+            for view in (attention_maps, predictions)
+        },
         "state": {"model": run.name, **choose_options(state)},
     }
     return fill_template(
@@ -106,10 +121,9 @@ def fill_template(name: str, **values: object) -> str:
 
 
 def choose_options(state: ViewState) -> dict:
-    """Return the values of `STATE_KEYS` in the view state, and the layer if one is chosen."""
-    options = {key: state.options[key] for key in STATE_KEYS if key in state.options}
-    layer = state.options.get("layer")
-    return {**options, **({"layer": layer} if layer else {})}
+    """Return the values of `SAVED_KEYS` in the view state, and the layer if one is chosen."""
+    chosen = [keys.LAYER] if state[keys.LAYER] else []
+    return state.list_values([*SAVED_KEYS, *chosen])
 
 
 def serialise(values: dict) -> str:

@@ -43,7 +43,7 @@ function showLayerSlider() {
 
 matchTheme();
 const files = await Promise.all(saved.files.map(openFile));
-connect({ ask: (request) => answer(request, files) });
+connect({ ask: (request) => answer(request, files) }, { controls: {}, needs: saved.needs });
 showLayerSlider();
 for (const [name, id] of Object.entries({ predictions: "answers", attention: "attention" })) {
   store.mount(name, document.getElementById(id), {});

@@ -4,12 +4,12 @@ from functools import partial
 from pathlib import Path
 
 import gradio as gr
-from gradio.components import Component
 
 from vitdemo.context import AppContext
 from vitdemo.jobs import JobQueue
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import Payload, ViewState, add_view
-from vitdemo.page.kit import LIGHT_QUEUE, add_download_button
+from vitdemo.page.kit import LIGHT_QUEUE, Controls, add_download_button
 from vitdemo.page.training import (
     curves,
     image_across_epochs,
@@ -26,7 +26,7 @@ SAVE_REPORT_LABEL = "Save report (HTML)"
 
 def build(
     context: AppContext,
-    controls: dict[str, Component],
+    controls: Controls,
     jobs: JobQueue | None,
     *,
     local_only: bool,
@@ -47,13 +47,13 @@ def build(
 
     def write_report(folder: Path, selected: list[str]) -> str:
         found = context.list_runs()[0]
-        shown = run_choice.choose_runs(found, ViewState(None, "", {run_choice.RUNS: selected}))
+        shown = run_choice.choose_runs(found, ViewState(None, "", {keys.CURVE_RUNS.name: selected}))
         text = render_report(shown, order=[run.name for run in found])
         path = folder / get_report_name(shown)
         path.write_text(text, encoding="utf-8")
         return str(path)
 
-    chosen = controls[run_choice.RUNS]
+    chosen = controls[keys.CURVE_RUNS.name]
     with gr.Row(elem_classes="vd-filters"):
         add_download_button(SAVE_REPORT_LABEL, "report", write_report, [chosen], LIGHT_QUEUE)
     if local_only:

@@ -25,6 +25,7 @@ from vitdemo.errors import RunError, Stopped
 from vitdemo.explain.logit_lens import LogitLens
 from vitdemo.metrics import format_signed
 from vitdemo.metrics.paired import McNemarResult
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ViewState, load_square
 from vitdemo.page.explore.inside import (
     attention_distance,
@@ -172,22 +173,22 @@ def test_accuracy_change_within_its_interval_is_not_significant(gained, lost, ve
 
 
 def test_comparison_follows_the_heads_in_the_state(context):
-    state = ViewState(CAT, "vit", {"off": "9.9 2.1", "instead": "zero"})
+    state = ViewState(CAT, "vit", {"heads_off": "9.9 2.1", "head_replacement": "zero"})
     _, card = head_ablation.comparison_payload(context, state)
     assert card["title"] == "Without layer 2 head 1"
     run = context.find_run("vit")
     image = load_square(context, CAT)
     without = predict_without_heads(context, run, image, {(1, 0)}, "zero")
     assert card["rows"][0][2] == pytest.approx(without[run.classes.index(card["rows"][0][0])])
-    _, card = head_ablation.comparison_payload(context, ViewState(CAT, "vit", {"off": 3}))
+    _, card = head_ablation.comparison_payload(context, ViewState(CAT, "vit", {"heads_off": 3}))
     assert card["title"] == "All heads are on"
     heads = [f"{layer}.1" for layer in range(1, 300)]  # longer than a name
     text = " ".join([*heads, "3.2"])
-    assert head_ablation.read_heads(ViewState(None, "vit", {"off": text})) == text
+    assert ViewState(None, "vit", {"heads_off": text})[keys.HEADS_OFF] == text
 
 
 def test_accuracy_task_reports_its_progress_and_can_be_cancelled(context):
-    state = ViewState(None, "vit", {"off": "1.1"})
+    state = ViewState(None, "vit", {"heads_off": "1.1"})
     reports = []
     text = head_ablation.measure_accuracy(context, state, lambda *report: reports.append(report))
     assert text.startswith("vit, accuracy on 20 test images: ") and "layer 1 head 1" in text
@@ -203,7 +204,9 @@ def test_accuracy_task_reports_its_progress_and_can_be_cancelled(context):
         ("resnet", "1.1", "no attention"),
     ):
         with pytest.raises(RunError, match=message):
-            head_ablation.measure_accuracy(context, ViewState(None, model, {"off": off}), cancel)
+            head_ablation.measure_accuracy(
+                context, ViewState(None, model, {"heads_off": off}), cancel
+            )
 
 
 def test_limit_of_the_colour_scale_excludes_equal_patches():

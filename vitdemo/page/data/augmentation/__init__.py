@@ -8,7 +8,6 @@ import random
 from collections.abc import Sequence
 
 import gradio as gr
-from gradio.components import Component
 from PIL import Image
 
 from vitdemo.analyses.augmentation import apply_augmentations
@@ -18,14 +17,15 @@ from vitdemo.data.photos import example_files, name_of
 from vitdemo.documents import DocumentBlock, Heading, Text
 from vitdemo.documents.images import ImageItem, ImageRow, concatenate_images
 from vitdemo.errors import DataError, ImageError, VitdemoError
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload, load_square
 from vitdemo.page.gradio_patches import UncheckedDropdown
-from vitdemo.page.kit import NO_PROGRESS
+from vitdemo.page.kit import NO_PROGRESS, Controls
+from vitdemo.page.view_state import needs
 from vitdemo.runs import Run
 from vitdemo.training.recipes import RECIPES, Recipe, get_recipe, resolve_recipe_name
 
 VIEW = "augmentation"
-RECIPE_KEY, SEED_KEY = "data.recipe", "data.seed"
 AUGMENTATION_INTRO = (
     "During training, each image is changed at random every time it is used. The recipe defines "
     "the changes."
@@ -34,7 +34,7 @@ ABOUT_AUGMENTATION = (
     "Each row shows one step alone; the last row shows all steps together. The same seed always "
     "gives the same result."
 )
-MAX_SEED = 2**31 - 1
+MAX_SEED = keys.AUGMENTATION_SEED.high
 JS_NEXT_SEED = (
     "() => vitdemo.loaded.then(({ augmentation }) => augmentation.chooseNextSeed(MAX_SEED))"
 )
@@ -42,16 +42,12 @@ DEFAULT_RECIPE = "vit-tiny-regularised"  # default recipe if there is no model: 
 IMAGES_SHOWN = 6  # number of images per row
 
 
-def build(context: AppContext, controls: dict[str, Component]) -> None:
+def build(context: AppContext, controls: Controls) -> None:
     gr.Markdown(AUGMENTATION_INTRO)
     with gr.Row(elem_id="augmentation-settings", elem_classes="vd-filters"):
         names = order_recipes(context.trained_runs())
-        controls[RECIPE_KEY] = UncheckedDropdown(
-            names, value=names[0], label="Recipe", elem_id="recipe"
-        )
-        controls[SEED_KEY] = gr.Number(
-            0, label="Seed", precision=0, minimum=0, maximum=MAX_SEED, elem_id="seed"
-        )
+        controls.add(keys.RECIPE, UncheckedDropdown, names, value=names[0])
+        controls.add(keys.AUGMENTATION_SEED, gr.Number, precision=0)
         again = gr.Button("New random seed", size="sm", elem_id="draw-again")
     again.click(None, js=JS_NEXT_SEED.replace("MAX_SEED", str(MAX_SEED)), **NO_PROGRESS)
     add_view(VIEW, elem_id="augmentation")
@@ -59,13 +55,14 @@ def build(context: AppContext, controls: dict[str, Component]) -> None:
         gr.Markdown(ABOUT_AUGMENTATION)
 
 
+@needs(keys.IMAGE, keys.RECIPE, keys.AUGMENTATION_SEED)
 def payload(context: AppContext, state: ViewState) -> ViewData:
     names = order_recipes(context.trained_runs())
-    name = state.read_choice(RECIPE_KEY, names, names[0])
+    name = state[keys.RECIPE] if state[keys.RECIPE] in names else names[0]
     image = load_image_or_none(context, state)
     blocks = augmentation_blocks(context, get_recipe(name), image, read_seed(state))
     recipes = {"choices": [(each, each) for each in names], "value": name}
-    return ViewData(document_payload(blocks), {RECIPE_KEY: recipes})
+    return ViewData(document_payload(blocks), {keys.RECIPE.name: recipes})
 
 
 def load_image_or_none(context: AppContext, state: ViewState) -> Image.Image | None:
@@ -77,7 +74,9 @@ def load_image_or_none(context: AppContext, state: ViewState) -> Image.Image | N
 
 def read_seed(state: ViewState) -> int:
     """Return the chosen seed. Raises `DataError` if it is not an integer from 0 to `MAX_SEED`."""
-    seed = state.read_number(SEED_KEY, -math.inf, math.inf, 0)
+    seed = state.get_unchecked(keys.AUGMENTATION_SEED)
+    is_number = isinstance(seed, int | float) and not isinstance(seed, bool) and math.isfinite(seed)
+    seed = seed if is_number else keys.AUGMENTATION_SEED.start
     if not 0 <= seed <= MAX_SEED or seed != int(seed):
         raise DataError(f"The seed is {seed}. Enter a whole number from 0 to {MAX_SEED}.")
     return int(seed)

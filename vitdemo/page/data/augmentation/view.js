@@ -5,4 +5,4 @@ export function chooseNextSeed(maxSeed) {
   store.updateControls({ "data.seed": { value: seed < maxSeed ? seed + 1 : 0 } });
 }
 
-store.defineDocument("augmentation", ["image", "data.recipe", "data.seed"], { skeleton: "tiles" });
+store.defineDocument("augmentation", { skeleton: "tiles" });

@@ -1,7 +1,6 @@
 """Section "Classes": example images, number of images, mean images and colours of the classes."""
 
 import numpy as np
-from gradio.components import Component
 
 from vitdemo import figures
 from vitdemo.analyses.class_statistics import (
@@ -24,6 +23,8 @@ from vitdemo.documents.table import Cell, Table
 from vitdemo.figures.dataset import plot_channel_histograms
 from vitdemo.page.bridge import ViewState, add_view, document_payload
 from vitdemo.page.data.classes import examples
+from vitdemo.page.kit import Controls
+from vitdemo.page.view_state import needs
 
 VIEW = "class_statistics"
 MAX_MEAN_IMAGES = 200  # maximum number of mean images; more would make the page too long
@@ -39,11 +40,12 @@ MEAN_IMAGES_HELP = (
 )
 
 
-def build(context: AppContext, controls: dict[str, Component]) -> None:
+def build(context: AppContext, controls: Controls) -> None:
     add_view(examples.VIEW, elem_id="class-examples")
     add_view(VIEW, elem_id="classes")
 
 
+@needs()
 def payload(context: AppContext, state: ViewState) -> list:
     """Return the document of the dataset's classes. Raises `DataError` for an invalid image.
 

@@ -1,3 +1,3 @@
 import { defineDocument } from "../../store.js";
 
-defineDocument("class_statistics", [], { skeleton: "rows" });
+defineDocument("class_statistics", { skeleton: "rows" });

@@ -15,8 +15,9 @@ from vitdemo import data
 from vitdemo.context import AppContext
 from vitdemo.data.downloads import OnBytes
 from vitdemo.errors import Stopped, VitdemoError
-from vitdemo.page.bridge import Action, Handlers, ViewState, add_view
+from vitdemo.page.bridge import Action, Feature, ViewState, add_view
 from vitdemo.page.fetching import STOP_TIMEOUT, DownloadManager, DownloadProgress
+from vitdemo.page.view_state import needs
 
 LOGGER = logging.getLogger(__name__)
 UNEXPECTED_ERROR_MESSAGE = "The download failed. The log of the server has the details."
@@ -87,7 +88,7 @@ class DatasetDownload:
             LOGGER.exception("A download failed.")
             self.error = UNEXPECTED_ERROR_MESSAGE
 
-    def make_handlers(self) -> Handlers:
+    def make_feature(self) -> Feature:
         def act(change: Callable[[], None]) -> Action:
             def run(context: AppContext, state: ViewState, fields: Mapping) -> list[str]:
                 change()
@@ -96,7 +97,7 @@ class DatasetDownload:
             return run
 
         actions = {START: act(self.start), STOP: act(self.stop)}
-        return Handlers({VIEW: lambda context, state: self.describe()}, actions=actions)
+        return Feature({VIEW: needs()(lambda context, state: self.describe())}, actions=actions)
 
     def describe(self) -> dict:
         now = self.progress

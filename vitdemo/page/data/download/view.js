@@ -56,7 +56,6 @@ export const isMissingDataset = (message) => message.includes(texts.missing);
 cards.push({ matches: isMissingDataset, create: () => datasetCard() });
 
 store.define("dataset", {
-  needs: [],
   pollSeconds: ({ state }) => (state === "running" ? 1 : 0),
   create(element) {
     render(datasetCard("banner"), element);

@@ -8,7 +8,6 @@ Letters: S side of the input, P patches in a grid of rows x columns, D embedding
 import gradio as gr
 import numpy as np
 import torch
-from gradio.components import Component
 from PIL import Image
 
 from vitdemo.context import AppContext
@@ -18,6 +17,7 @@ from vitdemo.errors import RunError
 from vitdemo.explain.embeddings import embed_patches, project_on_components
 from vitdemo.figures.dataset import arrange_patches
 from vitdemo.models import has_separate_patches, is_vision_transformer
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload, load_square
 from vitdemo.page.components.run_choice import (
     RunChoice,
@@ -25,11 +25,11 @@ from vitdemo.page.components.run_choice import (
     describe_run_choices,
     group_runs,
 )
-from vitdemo.page.kit import NO_TRAINED_MODEL_MESSAGE
+from vitdemo.page.kit import NO_TRAINED_MODEL_MESSAGE, Controls
+from vitdemo.page.view_state import needs
 from vitdemo.runs import Run
 
 VIEW = "patches"
-MODEL_KEY = "data.model"
 DISPLAY_SIDE = 224
 COMPONENT_COUNT = 3  # number of principal components shown
 PATCHES_INTRO = (
@@ -46,22 +46,23 @@ COMPONENTS_HELP = (
 )
 
 
-def build(context: AppContext, controls: dict[str, Component]) -> None:
+def build(context: AppContext, controls: Controls) -> None:
     gr.Markdown(PATCHES_INTRO)
-    controls[MODEL_KEY] = RunChoice(group_runs(context.explainable_runs()), elem_id="patches-model")
+    controls.add(keys.PATCHES_MODEL, RunChoice, group_runs(context.explainable_runs()))
     add_view(VIEW, elem_id="patches")
     with gr.Accordion("About", open=False, elem_classes="vd-about"):
         gr.Markdown(ABOUT_PATCHES)
 
 
+@needs(keys.IMAGE, keys.PATCHES_MODEL)
 def payload(context: AppContext, state: ViewState) -> ViewData:
     runs = context.explainable_runs()
-    name = choose_run(runs, state.read_text(MODEL_KEY))
+    name = choose_run(runs, state[keys.PATCHES_MODEL])
     if not name:
         raise RunError(NO_TRAINED_MODEL_MESSAGE)
     blocks = patch_blocks(context, context.find_run(name), load_square(context, state.image))
-    menu = describe_run_choices(runs, name, state.read_text(MODEL_KEY))
-    return ViewData(document_payload(blocks), {MODEL_KEY: menu})
+    menu = describe_run_choices(runs, name, state[keys.PATCHES_MODEL])
+    return ViewData(document_payload(blocks), {keys.PATCHES_MODEL.name: menu})
 
 
 @torch.inference_mode()

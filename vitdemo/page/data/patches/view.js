@@ -1,3 +1,3 @@
 import { defineDocument } from "../../store.js";
 
-defineDocument("patches", ["image", "data.model"], { skeleton: "tiles" });
+defineDocument("patches", { skeleton: "tiles" });

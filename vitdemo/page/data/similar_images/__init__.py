@@ -20,7 +20,6 @@ from collections.abc import Sequence
 
 import gradio as gr
 import numpy as np
-from gradio.components import Component
 
 from vitdemo.analyses.feature_time import measure_in_background
 from vitdemo.analyses.features import (
@@ -46,6 +45,7 @@ from vitdemo.documents.images import (
 )
 from vitdemo.documents.table import Table
 from vitdemo.metrics import DASH, format_time
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import (
     ImageFile,
     Report,
@@ -64,11 +64,11 @@ from vitdemo.page.components.run_choice import (
 )
 from vitdemo.page.explore.tab import describe_opening
 from vitdemo.page.image_sources import TEST_PREFIX
+from vitdemo.page.kit import Controls
+from vitdemo.page.view_state import needs
 from vitdemo.runs import Run
 
 MAPS_VIEW, NEIGHBOURS_VIEW = "similar_images", "neighbours"  # also the names of their tasks
-MODEL_KEY, COUNT_KEY = "data.features", "data.images"
-MIN_SAMPLE_SIZE = 200
 THUMBNAIL_COLUMNS = 50  # thumbnails per row of the sheet
 PLACE_DIGITS = 4
 SIMILAR_IMAGES_INTRO = (
@@ -101,34 +101,28 @@ SEPARATION_HELP = (
 )
 
 
-def build(context: AppContext, controls: dict[str, Component]) -> None:
+def build(context: AppContext, controls: Controls) -> None:
     gr.Markdown(SIMILAR_IMAGES_INTRO)
     with gr.Row(elem_classes="vd-filters"):
-        controls[MODEL_KEY] = RunChoice(group_runs(context.trained_runs()), elem_id="similar-model")
-        controls[COUNT_KEY] = gr.Slider(
-            MIN_SAMPLE_SIZE,
-            MAX_SAMPLE_SIZE,
-            MAX_SAMPLE_SIZE,
-            step=100,
-            label="Test images",
-            elem_id="similar-count",
-        )
+        controls.add(keys.FEATURES_MODEL, RunChoice, group_runs(context.trained_runs()))
+        controls.add(keys.TSNE_IMAGES, gr.Slider)
     add_view(MAPS_VIEW, elem_id="tsne")
     add_view(NEIGHBOURS_VIEW, elem_id="near")
     with gr.Accordion("About", open=False, elem_classes="vd-about"):
         gr.Markdown(ABOUT_MAPS)
 
 
+@needs(keys.FEATURES_MODEL, keys.TSNE_IMAGES)
 def maps_payload(context: AppContext, state: ViewState) -> ViewData:
     """Return the maps if they are in the cache, and the models to choose from."""
     context.open_dataset()
     run = read_run(context, state)
     planes = find_cached_planes(context, run, read_count(state))
     menu = describe_run_choices(
-        context.trained_runs(), run.name if run else "", state.read_text(MODEL_KEY)
+        context.trained_runs(), run.name if run else "", state[keys.FEATURES_MODEL]
     )
     data = planes_to_payload(context, run, planes) if planes else describe_time(context, run, state)
-    return ViewData(data, {MODEL_KEY: menu})
+    return ViewData(data, {keys.FEATURES_MODEL.name: menu})
 
 
 def describe_time(context: AppContext, run: Run | None, state: ViewState) -> dict:
@@ -142,6 +136,7 @@ def describe_time(context: AppContext, run: Run | None, state: ViewState) -> dic
     return {"message": NO_MAP_MESSAGE.format(time=format_time(seconds)), "is_measuring": False}
 
 
+@needs(keys.IMAGE, keys.FEATURES_MODEL)
 def neighbours_payload(context: AppContext, state: ViewState) -> dict:
     """Return the nearest neighbours of the current image if the features are in the cache."""
     context.open_dataset()
@@ -173,12 +168,12 @@ TASKS = {MAPS_VIEW: compute_maps, NEIGHBOURS_VIEW: compute_neighbours}
 def read_run(context: AppContext, state: ViewState) -> Run | None:
     """Return the run whose features are chosen; None (raw pixels) without any run."""
     runs = context.trained_runs()
-    name = choose_run(runs, state.read_text(MODEL_KEY))
+    name = choose_run(runs, state[keys.FEATURES_MODEL])
     return next((run for run in runs if run.name == name), None)
 
 
 def read_count(state: ViewState) -> int:
-    return round(state.read_number(COUNT_KEY, MIN_SAMPLE_SIZE, MAX_SAMPLE_SIZE, MAX_SAMPLE_SIZE))
+    return round(state[keys.TSNE_IMAGES])
 
 
 def report_progress(report: Report) -> ProgressReport:

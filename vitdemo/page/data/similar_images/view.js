@@ -104,7 +104,6 @@ function defineTaskView(name, { id, text, needs, parts, create, ...options }) {
 defineTaskView("similar_images", {
   id: "lay-out",
   text: texts.compute_maps,
-  needs: ["data.features", "data.images"],
   pollSeconds: ({ is_measuring: isMeasuring }) => (isMeasuring ? MEASURING_POLL_SECONDS : 0),
   parts: markup`<div class="maps"></div><div id="parting" class="article"></div>`,
   create(place, separation) {
@@ -119,7 +118,6 @@ defineTaskView("similar_images", {
 defineTaskView("neighbours", {
   id: "find-near",
   text: texts.find_neighbours,
-  needs: ["image", "data.features"],
   parts: markup`<div class="article"></div>`,
   create(place) {
     let opening = null; // of the drawn images

@@ -37,19 +37,22 @@ from vitdemo.analyses.class_maps import choose_first_map
 from vitdemo.context import AppContext
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.explain import norms
-from vitdemo.explain.attention import FUSIONS, rollout_steps
+from vitdemo.explain.attention import rollout_steps
 from vitdemo.explain.image_trace import ImageTrace
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import CachedFile, ImageFile, ViewState, add_view, load_square
 from vitdemo.page.components import hash_name
 from vitdemo.page.components.matrix_file import pack_matrices
 from vitdemo.page.explore.attention_maps import texts
 from vitdemo.page.explore.tab import ExploreTab
+from vitdemo.page.view_state import needs
 from vitdemo.runs import Run
 
 VIEW = "attention"
 MAX_ATTENTION_FILE_BYTES = 3_000_000  # maximum bytes of attention in one file
 BYTES_PER_FLOAT16 = 2  # bytes of a float16
-MAX_DISCARD_RATIO = 0.95
+
+ROLLOUT_SETTINGS = (keys.FUSION, keys.DISCARD_RATIO, keys.RESIDUAL, keys.FIRST_LAYER)
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ def build(look: ExploreTab) -> None:
         gr.Markdown(texts.ABOUT)
 
 
+@needs(keys.IMAGE, keys.MODEL, *ROLLOUT_SETTINGS, keys.WANTS_NORMS)
 def payload(context: AppContext, state: ViewState) -> dict:
     """Return the attention of the state's image, with the rollout for the state's settings."""
     run = context.find_run(state.model)
@@ -100,17 +104,17 @@ def describe_attention(context: AppContext, run: Run, image: Image, state: ViewS
     source, layer = choose_first_map(context, run)
     trace = context.trace_image(run, image)
     data = to_payload(trace, read_rollout_settings(state, trace.num_layers))
-    if state.read_flag("norms", False):
+    if state[keys.WANTS_NORMS]:
         data["norms"] = norms_payload(context, trace)
     return data | {"source": source, "layer": layer or trace.num_layers}
 
 
 def read_rollout_settings(state: ViewState, max_first_layer: int) -> RolloutSettings:
     return RolloutSettings(
-        state.read_choice("fusion", FUSIONS, "mean"),
-        state.read_number("discard", 0, MAX_DISCARD_RATIO, 0),
-        state.read_flag("residual", True),
-        round(state.read_number("first", 1, max_first_layer, 1)),
+        state[keys.FUSION],
+        state[keys.DISCARD_RATIO],
+        state[keys.RESIDUAL],
+        min(round(state[keys.FIRST_LAYER]), max_first_layer),
     )
 
 

@@ -39,21 +39,16 @@ import { fill, TEXTS } from "../../texts.js";
 import { headsFigure, mapFigure } from "./figures.js";
 import { drawHeadDots } from "./head_dots.js";
 import { mapHint } from "./map_hint.js";
-import { ROLLOUT_FIELDS, rolloutSettings } from "./rollout_settings.js";
+import { rolloutSettings } from "./rollout_settings.js";
 
 const texts = TEXTS.attention_maps;
-const SOURCES = {
-  mean: texts.source_mean,
-  rollout: texts.source_rollout,
-  similar: texts.source_similar,
-  norm: texts.source_norm,
-};
+const { head: _head, "norm-head": _normHead, ...SOURCES } = store.labelsOf("source"); // of all heads
 const NORMS = ["norm", "norm-head"]; // the server computes these when one of them is first chosen
-const ORDERS = { own: texts.order_own, distance: texts.order_distance, entropy: texts.order_entropy };
-const DIRECTIONS = { outgoing: texts.outgoing, incoming: texts.incoming };
-const COLOURS = { linear: texts.colour_linear, root: texts.colour_root, log: texts.colour_log };
-const DEFAULT_OPACITY = 0.6;
+const ORDERS = store.labelsOf("order");
+const DIRECTIONS = store.labelsOf("direction");
+const COLOURS = store.labelsOf("colour");
 
+const label = (name) => store.keys[name].label;
 const options = (values) =>
   Object.entries(values).map(([value, text]) => markup`<option value=${value}>${text}</option>`);
 
@@ -70,26 +65,26 @@ function layout({ choose, fold, saves }) {
     <div class="head">
       <p class="words"><strong class="title"></strong> <span class="little"></span></p>
       <div class="bar">
-        <label><span>${texts.show}</span> <select class="source" @change=${showMap}></select></label>
+        <label><span>${label("source")}</span> <select class="source" @change=${showMap}></select></label>
         ${fold}
-        <div class="direction" role="group" aria-label=${texts.direction}>${
+        <div class="direction" role="group" aria-label=${label("direction")}>${
     Object.entries(DIRECTIONS).map(direction)
   }</div>
         <details class="display">
           <summary>${texts.display}</summary>
           <div class="panel">
-            <label>${texts.order}
+            <label>${label("order")}
               <select class="order" @change=${read("order", "value")}>${options(ORDERS)}</select></label>
-            <label><input type="checkbox" class="across" @change=${
-    read("across", "checked")
-  }> ${texts.across}</label>
-            <label>${texts.colour_scale}
+            <label><input type="checkbox" class="across" @change=${read("across", "checked")}> ${
+    label("across")
+  }</label>
+            <label>${label("colour")}
               <select class="colour" @change=${read("colour", "value")}>${options(COLOURS)}</select></label>
-            <label><input type="checkbox" class="one" @change=${
-    read("scale", "checked")
-  }> ${texts.same_scale}</label>
-            <label><input type="checkbox" class="raw" @change=${hideImage}> ${texts.hide_image}</label>
-            <label>${texts.opacity} <input type="range" class="opacity" min="0" max="1" step="0.05"
+            <label><input type="checkbox" class="one" @change=${read("scale", "checked")}> ${
+    label("scale")
+  }</label>
+            <label><input type="checkbox" class="raw" @change=${hideImage}> ${label("view")}</label>
+            <label>${label("opacity")} <input type="range" class="opacity" min="0" max="1" step="0.05"
               @input=${read("opacity", "valueAsNumber")}></label>
             <div class="save">${saves}</div>
           </div>
@@ -120,24 +115,12 @@ function layout({ choose, fold, saves }) {
   </div>`;
 }
 
-// The options of the view, which the URL contains. Without `of`, the map is the one with the highest mean score.
-const HEAD_LIMIT = 999;
-const COLUMNS = ["mean", "rollout", "similar"]; // maps in the grid's last column: the one that was chosen last
-const oneOf = (values) => (text) => (values.includes(text) ? text : undefined);
-const PARAMS = {
-  of: { start: null, parse: oneOf(["head", "norm-head", ...Object.keys(SOURCES)]) },
-  column: { start: "rollout", parse: oneOf(COLUMNS) },
-  head: { start: 1, parse: (text) => within(text, HEAD_LIMIT) },
-  token: { parse: (text) => text.slice(0, 12) },
-  direction: { start: "outgoing", parse: oneOf(Object.keys(DIRECTIONS)) },
-  order: { start: "own", parse: oneOf(Object.keys(ORDERS)) },
-  across: { start: false, parse: store.parseFlag },
-  scale: { start: false, parse: store.parseFlag },
-  colour: { start: "linear", parse: oneOf(Object.keys(COLOURS)) },
-  view: { start: "Overlay", parse: oneOf(["Raw", "Overlay"]) },
-  opacity: { start: DEFAULT_OPACITY, parse: store.parseNumber(0, 1) },
-};
-for (const [name, param] of Object.entries(PARAMS)) store.defineParam(name, param);
+// The state keys of the view. Without `source`, the map is the one with the highest mean score.
+const OPTIONS = [
+  ...["source", "column", "head", "token", "direction", "order"],
+  ...["across", "scale", "colour", "view", "opacity"],
+];
+const COLUMNS = store.keys.column.choices; // maps in the grid's last column: the one that was chosen last
 const within = (number, top) => clamp(Math.round(Number(number)) || 1, 1, top);
 
 // The map of an entry of the menu, as "rollout" or "head 2".
@@ -165,7 +148,7 @@ function create(element) {
   const patch = (number) => getPatch(look, number);
   const tokenOf = (code) => tokenNamed(look, code);
   const asked = () => (pointed === null ? tokenOf(state.token) : patch(pointed));
-  const incoming = () => state.direction === "incoming" && state.of !== "similar";
+  const incoming = () => state.direction === "incoming" && state.source !== "similar";
   const line = (of, layer, head, token) =>
     lineOf(look, of, layer, head, token, state.direction === "incoming");
   const patches = (values) => patchesOf(look, values);
@@ -199,26 +182,26 @@ function create(element) {
   }
 
   function drawLarge(token, top) {
-    const values = line(state.of, state.layer, state.head, token);
+    const values = line(state.source, state.layer, state.head, token);
     say(token, values);
     part("map").classList.toggle("waits", !values);
     placeRing(part("ring.chosen"), look.grid, tokenOf(state.token).number);
     placeRing(part("ring.under"), look.grid, pointed ?? undefined);
     if (!values) return;
     const map = patches(values);
-    const signed = state.of === "similar";
-    const limit = state.of === set && top !== null ? top : largest(map);
-    paint(large.querySelector("canvas"), map, look.grid, { top: limit, ...coloursOf(state.of) });
+    const signed = state.source === "similar";
+    const limit = state.source === set && top !== null ? top : largest(map);
+    paint(large.querySelector("canvas"), map, look.grid, { top: limit, ...coloursOf(state.source) });
     drawLegend(limit, signed);
-    const { layer, head, direction, of } = state;
-    const detail = { run: look.run, layer, head, token: token.code, direction, source: of, values: map };
+    const { layer, head, direction, source } = state;
+    const detail = { run: look.run, layer, head, token: token.code, direction, source, values: map };
     document.dispatchEvent(new CustomEvent("vitdemo:drawn", { detail }));
   }
 
   // The legend has the values at both ends and, unless the scale is linear, in the middle of the colours.
   function drawLegend(limit, signed) {
     const text = signed ? (value) => value.toFixed(2) : (value) => (value ? percent(value) : "0");
-    const { scale: colour = "linear" } = coloursOf(state.of);
+    const { scale: colour = "linear" } = coloursOf(state.source);
     const low = signed ? -limit : limit * lowestOf(colour);
     part("legend").style.setProperty("--ramp", ramp(signed));
     part("low").textContent = low > 0 ? fill(texts.at_most, { value: text(low) }) : text(low);
@@ -230,7 +213,7 @@ function create(element) {
   // --- texts ---
 
   // The drawn map as map_words.js expects it.
-  const view = () => ({ of: state.of, layer: state.layer, head: state.head, incoming: incoming() });
+  const view = () => ({ of: state.source, layer: state.layer, head: state.head, incoming: incoming() });
   const title = (token) => mapTitle(look, view(), token);
 
   function say(token, values) {
@@ -249,7 +232,7 @@ function create(element) {
     const { answering, found } = look.tokens;
     const button = (each) => {
       const { code, label, indices } = each;
-      const weight = values && indices.length === 1 && state.of !== "similar"
+      const weight = values && indices.length === 1 && state.source !== "similar"
         ? percent(values[indices[0]])
         : "";
       return markup`<button type="button" data-code=${code} aria-pressed=${
@@ -261,8 +244,8 @@ function create(element) {
   }
 
   function waiting() {
-    if (NORMS.includes(state.of) && look.norms?.sentence) return look.norms.sentence;
-    if (state.of === "rollout" && state.layer < look.rollout.first) {
+    if (NORMS.includes(state.source) && look.norms?.sentence) return look.norms.sentence;
+    if (state.source === "rollout" && state.layer < look.rollout.first) {
       return fill(texts.rollout_starts, { layer: look.rollout.first });
     }
     return texts.loading;
@@ -292,25 +275,26 @@ function create(element) {
 
   // --- user input ---
 
-  function choose({ layer, ...changes }) {
-    const column = changes.of && COLUMNS.includes(state.of) ? { column: state.of } : {};
-    store.set({ ...column, ...changes });
+  function choose({ layer, of, ...changes }) {
+    const column = of && COLUMNS.includes(state.source) ? { column: state.source } : {};
+    const source = of ? { source: of } : {};
+    store.set({ ...column, ...source, ...changes });
     if (layer) store.chooseLayer(layer);
   }
 
   // Take the selection from the view state, and draw what it changes.
   function follow() {
     const before = JSON.stringify([set, other, state.order, state.across]);
-    for (const name of Object.keys(PARAMS)) state[name] = store.state[name];
-    state.of ??= look.source;
+    for (const name of OPTIONS) state[name] = store.state[name];
+    state.source ??= look.source;
     state.layer = within(store.state.layer ?? look.layer, look.layers);
     state.head = within(state.head, look.heads);
     requestMatrices();
     show();
-    wallOf(state.of);
+    wallOf(state.source);
     if (JSON.stringify([set, other, state.order, state.across]) !== before) build();
     heads.press(state);
-    drawHeadDots(part("dots"), look, state, (chosen) => choose({ of: set, ...chosen }));
+    drawHeadDots(part("dots"), look, view(), (chosen) => choose({ of: set, ...chosen }));
     drawSoon();
   }
 
@@ -323,13 +307,13 @@ function create(element) {
   // Update the controls from the state.
   function show() {
     const source = part("source");
-    source.value = state.of in SOURCES ? state.of : `${state.of} ${state.head}`;
+    source.value = state.source in SOURCES ? state.source : `${state.source} ${state.head}`;
     for (const button of part("direction").children) {
       button.setAttribute("aria-pressed", String(button.dataset.name === state.direction));
-      button.setAttribute("aria-disabled", String(state.of === "similar"));
+      button.setAttribute("aria-disabled", String(state.source === "similar"));
     }
     [part("order").value, part("colour").value] = [state.order, state.colour];
-    rollout.show({ ...store.state, of: state.of }, look.layers);
+    rollout.show({ ...store.state, source: state.source }, look.layers);
     [part("across").checked, part("one").checked, part("raw").checked] = [
       state.across,
       state.scale,
@@ -402,7 +386,7 @@ function create(element) {
   function tables() {
     if (!look) return; // no map has arrived yet
     const token = asked();
-    const values = line(state.of, state.layer, state.head, token);
+    const values = line(state.source, state.layer, state.head, token);
     if (values && part("numbers").open) renderInto(mapTables(look, view(), token, values), part("tables"));
   }
   part("numbers").addEventListener("toggle", tables);
@@ -417,7 +401,7 @@ function create(element) {
       from,
       to,
       kind,
-      signed: state.of === "similar",
+      signed: state.source === "similar",
     });
     saveMaps(figure, fill(texts.map_file, { run: look.run, map: title(asked()) }), format);
   }
@@ -480,8 +464,8 @@ function create(element) {
 
   // The sets of the shown map and of the grid.
   const shownSets = () => {
-    const isNorm = NORMS.includes(state.of);
-    const single = ["rollout", "similar"].filter((of) => of === state.of);
+    const isNorm = NORMS.includes(state.source);
+    const single = ["rollout", "similar"].filter((of) => of === state.source);
     return [...single, isNorm ? "norm-head" : "head"];
   };
 
@@ -504,7 +488,7 @@ function create(element) {
 
   // Norm-weighted attention is requested when it is chosen.
   function requestMatrices() {
-    if (NORMS.includes(state.of)) store.set({ norms: true });
+    if (NORMS.includes(state.source)) store.set({ norms: true });
     load(shownSets());
   }
 
@@ -590,10 +574,8 @@ function create(element) {
   return { render, showError };
 }
 
-store.state.norms = false; // norm-weighted attention is requested from its first choice on
 store.define("attention", {
   skeleton: "maps",
-  needs: ["image", "model", ...ROLLOUT_FIELDS, "norms"],
-  follows: ["layer", ...Object.keys(PARAMS)],
+  follows: ["layer", ...OPTIONS],
   create,
 });

@@ -20,6 +20,7 @@ from vitdemo.analyses.class_maps import (
 from vitdemo.context import AppContext
 from vitdemo.errors import RunError
 from vitdemo.explain.attributions import OnStep, list_methods
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import (
     Report,
     ViewData,
@@ -39,6 +40,8 @@ from vitdemo.page.explore.class_attribution.blocks import (
 from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.gradio_patches import UncheckedDropdown
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
+from vitdemo.page.view_state import needs
+from vitdemo.runs import Run
 
 VIEW = "class_attribution"
 TEXTS = {
@@ -51,34 +54,17 @@ TEXTS = {
     "bars": "Bars: faithfulness score, {low} to {high} points.",
     "bars_baselines": "Grey: random orders. Lines: {baselines}.",
 }
-# Values of the two class lists, also in URLs: the predicted class, and no second class.
-PREDICTED_CLASS_VALUE = NO_CLASS_VALUE = ""
 
 
 def build(look: ExploreTab) -> None:
     classes = list_first_classes(look)
     with gr.Row(elem_classes="vd-filters"):
-        target = UncheckedDropdown(
-            [("predicted class", PREDICTED_CLASS_VALUE), *classes],
-            value=PREDICTED_CLASS_VALUE,
-            label="Class to explain",
-            elem_id="why-class",
-        )
-        against = UncheckedDropdown(
-            [("none", NO_CLASS_VALUE), *classes],
-            value=NO_CLASS_VALUE,
-            label="Second class",
-            elem_id="why-against",
-        )
-        fill = UncheckedDropdown(
-            [(words, name) for name, words in FILL_LABELS.items()],
-            value="drop",
-            label="Removed patches",
-            elem_id="why-fill",
-        )
+        for key, label in ((keys.EXPLAINED_CLASS, "predicted class"), (keys.SECOND_CLASS, "none")):
+            choices = [(label, key.start), *classes]
+            look.controls.add(key, UncheckedDropdown, choices, value=key.start)
+        look.controls.add(keys.PATCH_REPLACEMENT, UncheckedDropdown)
     add_view(VIEW, elem_id="why-maps")
     add_view(VIEW, elem_id="why-meter")
-    look.controls |= {"why": target, "not": against, "fill": fill}
 
 
 def list_first_classes(look: ExploreTab) -> list[str]:
@@ -88,6 +74,7 @@ def list_first_classes(look: ExploreTab) -> list[str]:
     return list(dict.fromkeys(next(classes, ())))
 
 
+@needs(keys.IMAGE, keys.MODEL, keys.EXPLAINED_CLASS, keys.SECOND_CLASS, keys.PATCH_REPLACEMENT)
 def payload(context: AppContext, state: ViewState) -> ViewData:
     found, problem = load_class_maps(context, state, include_slow=False)
     fill = choose_fill(found, state)
@@ -104,7 +91,7 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
         },
         control_updates(
             found,
-            state.read_choice("why", found.run.classes, PREDICTED_CLASS_VALUE),
+            choose_target(found.run, state),
             fill,
             load_square(context, state.image).info.get(TRUE_CLASS_KEY),
         ),
@@ -140,12 +127,19 @@ def load_class_maps(context: AppContext, state: ViewState, **options) -> tuple[C
     class. For `options`, see `compute_class_maps`.
     """
     run, image = context.find_run(state.model), load_square(context, state.image)
-    target = state.read_choice("why", run.classes, PREDICTED_CLASS_VALUE) or None
-    chosen = {"target": state.read_text("why") or None, "against": state.read_text("not") or None}
+    classes = {"target": state[keys.EXPLAINED_CLASS], "against": state[keys.SECOND_CLASS]}
+    chosen = {name: value or None for name, value in classes.items()}
     try:
         return compute_class_maps(context, run, image, **chosen, **options), ""
     except RunError as error:
+        target = choose_target(run, state) or None
         return compute_class_maps(context, run, image, target=target, **options), str(error)
+
+
+def choose_target(run: Run, state: ViewState) -> str:
+    """Return the chosen class of `run`; "" for the predicted class."""
+    chosen = state[keys.EXPLAINED_CLASS]
+    return chosen if chosen in run.classes else ""
 
 
 def has_missing_maps(context: AppContext, maps: ClassMaps) -> bool:
@@ -158,7 +152,8 @@ def has_missing_maps(context: AppContext, maps: ClassMaps) -> bool:
 
 def choose_fill(maps: ClassMaps, state: ViewState) -> str:
     """Return the chosen replacement for removed patches, or the first that the model supports."""
-    return state.read_choice("fill", maps.fills, maps.fills[0])
+    chosen = state[keys.PATCH_REPLACEMENT]
+    return chosen if chosen in maps.fills else maps.fills[0]
 
 
 def control_updates(
@@ -172,10 +167,10 @@ def control_updates(
     ordered = sorted(dict.fromkeys(classes), key=lambda name: name != true_class)
     names = [(f"{name} (the true class)" if name == true_class else name, name) for name in ordered]
     predicted = f"predicted class ({classes[int(maps.probabilities.argmax())]})"
-    against = NO_CLASS_VALUE if maps.against is None else classes[maps.against]
+    against = "" if maps.against is None else classes[maps.against]
     fills = [(label_fill(name, maps.run), name) for name in FILL_LABELS if name in maps.fills]
     return {
-        "why": {"choices": [(predicted, PREDICTED_CLASS_VALUE), *names], "value": target},
-        "not": {"choices": [("none", NO_CLASS_VALUE), *names], "value": against},
-        "fill": {"choices": fills, "value": fill},
+        keys.EXPLAINED_CLASS.name: {"choices": [(predicted, ""), *names], "value": target},
+        keys.SECOND_CLASS.name: {"choices": [("none", ""), *names], "value": against},
+        keys.PATCH_REPLACEMENT.name: {"choices": fills, "value": fill},
     }

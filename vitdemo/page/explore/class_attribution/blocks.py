@@ -38,6 +38,7 @@ from vitdemo.figures import Curve
 from vitdemo.figures.charts import plot_faithfulness
 from vitdemo.figures.curves import HUES
 from vitdemo.metrics import DASH, format_signed
+from vitdemo.page.state_keys import PATCH_REPLACEMENT
 from vitdemo.runs import Run
 
 BADGE_HELP = (
@@ -45,7 +46,7 @@ BADGE_HELP = (
     "scored significantly higher than the centre-first order and the edge map (paired t-tests with "
     "Holm's correction, p < 0.05; replacement: {fill}; {steps} steps)"
 )
-FILL_LABELS = {"drop": "Token dropped", "mean": "Uniform colour", "blur": "Blurred image"}
+FILL_LABELS = PATCH_REPLACEMENT.choices
 COLOURED_METHODS = (
     "relevance",
     "gradient_rollout",

@@ -10,7 +10,6 @@ import { fill, TEXTS } from "../../texts.js";
 
 const texts = TEXTS.class_attribution;
 const VIEW = "class_attribution";
-const NEEDS = ["image", "model", "why", "not", "fill"];
 const starts = [
   {
     id: "why-measure",
@@ -20,7 +19,7 @@ const starts = [
   },
   { id: "why-slow", text: texts.compute_slow_maps, busy: texts.computing_slow_maps, task: `${VIEW}.slow` },
 ];
-const panel = taskPanel({ starts, cancelId: "why-cancel", views: [VIEW], needs: NEEDS });
+const panel = taskPanel({ starts, cancelId: "why-cancel", views: [VIEW] });
 
 // --- the bars below the maps ---
 
@@ -124,6 +123,5 @@ function createResults(element) {
 store.define(VIEW, {
   skeleton: "figures",
   waits: texts.waits,
-  needs: NEEDS,
   create: (element) => (element.closest("#why-meter") ? createResults : createMaps)(element),
 });

@@ -12,8 +12,10 @@ If the server refuses an image, the script restores the previous one. The payloa
 """
 
 from vitdemo.context import AppContext
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import CachedFile, ViewState, load_prepared_image
 from vitdemo.page.components import hash_name
+from vitdemo.page.view_state import needs
 
 VIEW = "image_input"
 NO_WEIGHTS_MESSAGE = (
@@ -39,14 +41,15 @@ TEXTS = {
 }
 
 
+@needs(keys.IMAGE, keys.UNAVAILABLE_MODEL)
 def payload(context: AppContext, state: ViewState) -> dict:
     """Return a preview of the whole image and its description. Raises `VitdemoError`.
 
-    The option `unavailable` is the name of a run without weights for which the image was opened, or
+    `UNAVAILABLE_MODEL` is the name of a run without weights for which the image was opened, or
     of a model in the URL that does not exist.
     """
     found = load_prepared_image(context, state.image)
-    name, notice = state.read_text("unavailable"), ""
+    name, notice = state[keys.UNAVAILABLE_MODEL], ""
     if name:
         exists = any(run.name == name for run in context.list_runs()[0])
         notice = (NO_WEIGHTS_MESSAGE if exists else NO_MODEL_MESSAGE).format(name=name)

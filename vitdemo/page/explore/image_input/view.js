@@ -208,5 +208,4 @@ function create(element, { upload }) {
   return { render, showError };
 }
 
-store.define("image_input", { needs: ["image", "unavailable"], isFirst: true, create });
-store.state.unavailable = "";
+store.define("image_input", { isFirst: true, create });

@@ -15,18 +15,18 @@ from vitdemo.page.explore.inside import (
     residual_stream,
 )
 from vitdemo.page.explore.tab import ExploreTab
+from vitdemo.page.state_keys import PART
 
-# Part id: title and module, in the order of the forward pass after the overview.
-PARTS = {
-    "diagram": ("Architecture", architecture),
-    "filters": ("Patch embedding", patch_embedding),
-    "positions": ("Position embeddings", positions),
-    "one_head": ("One head", one_head),
-    "distance": ("Attention distance", attention_distance),
-    "ablation": ("Head ablation", head_ablation),
-    "residual_stream": ("Residual stream", residual_stream),
-    "lens": ("Logit lens", logit_lens),
-    "epochs": ("Across epochs", epochs),
+MODULES = {  # by part, in the order of the forward pass after the overview
+    "diagram": architecture,
+    "filters": patch_embedding,
+    "positions": positions,
+    "one_head": one_head,
+    "distance": attention_distance,
+    "ablation": head_ablation,
+    "residual_stream": residual_stream,
+    "lens": logit_lens,
+    "epochs": epochs,
 }
 
 VIEW_IDS = {  # elem_id of each view of a part without controls
@@ -38,7 +38,7 @@ VIEW_IDS = {  # elem_id of each view of a part without controls
     logit_lens: "lens",
     epochs: "epochs-inside",
 }
-PAYLOADS = {part.VIEW: part.payload for _, part in PARTS.values()}
+PAYLOADS = {part.VIEW: part.payload for part in MODULES.values()}
 PAYLOADS[head_ablation.COMPARISON_VIEW] = head_ablation.comparison_payload
 TASKS = {head_ablation.ACCURACY_TASK: head_ablation.measure_accuracy}
 
@@ -49,10 +49,8 @@ def build(look: ExploreTab) -> None:
     The parts are not tabs of gradio, because the browser would select the first tab instead of the
     part in the page's URL.
     """
-    choices = [(title, name) for name, (title, _) in PARTS.items()]
-    part = gr.Radio(choices, value=choices[0][1], label="Part", elem_id="part")
-    look.controls["inside"] = part
-    for name, (_, module) in PARTS.items():
+    look.controls.add(PART, gr.Radio)
+    for name, module in MODULES.items():
         with gr.Column(elem_id=f"part-{name}"):
             if module in VIEW_IDS:
                 add_view(module.VIEW, elem_id=VIEW_IDS[module])

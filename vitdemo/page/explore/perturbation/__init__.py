@@ -7,19 +7,16 @@ The changes are part of the view state, also the removed patches (state key `rem
 import json
 
 import gradio as gr
-from gradio.components import Component
 
-from vitdemo.data.perturb import PERTURBATIONS
-from vitdemo.data.perturb.changes import MAX_SEED, PIECE_CHOICES, SLIDER_NAMES
+from vitdemo.data.perturb.changes import MAX_SEED
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import add_view
 from vitdemo.page.explore.perturbation import attention, image, knockout, predictions, presets
 from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.gradio_patches import UncheckedSlider
-from vitdemo.page.kit import NO_PROGRESS
+from vitdemo.page.kit import NO_PROGRESS, Controls
 
 PAYLOADS = {part.VIEW: part.payload for part in (presets, image, predictions, attention, knockout)}
-SLIDER_STEPS = {"rotate": 5, "brightness": 0.05, "blur": 0.5, "noise": 1, "jpeg": 1}
-MAX_PATCHES_PER_CLICK = 32  # maximum number of patches removed per click
 
 ABOUT_CHANGES = (
     "If a prediction changes, the cause can be the removed patches or the gaps themselves: compare "
@@ -40,8 +37,6 @@ TEXTS = {
     "current_changes": "Current changes: {changes}.",
     "image": "The image that all models receive. Changes: {changes}",
     "presets": "Changes of the image",
-    "sliders": "More changes",
-    "knockout": "Attention knock-out",
     "before": "before",
     "now": "now",
     "change": "change",
@@ -62,66 +57,29 @@ def build(look: ExploreTab) -> None:
             add_view(presets.VIEW, elem_id="hands-presets")
             add_view("changes_fold", elem_id="hands-fold")
             with gr.Column(elem_id="hands-more"):
-                look.controls |= lay_out_removal()
-                look.controls |= lay_out_changes()
+                lay_out_removal(look.controls)
+                lay_out_changes(look.controls)
             add_view(predictions.VIEW, elem_id="hands-answers")
             add_view(attention.VIEW, elem_id="hands-maps")
             add_view("knockout_fold", elem_id="knockout-fold")
-            look.controls |= knockout.build()
+            knockout.build(look.controls)
     with gr.Accordion("About", open=False, elem_classes="vd-about"):
         gr.Markdown(ABOUT_CHANGES)
 
 
-def lay_out_removal() -> dict[str, Component]:
-    """Lay out the removal of patches; return the controls by state key."""
-    grid = gr.Radio(
-        [(title, value) for value, title in image.GRID_CHOICES.items()],
-        value=image.DEFAULT_GRID,
-        label="Grid",
-        info="Another grid restores all patches.",
-    )
-    count = UncheckedSlider(
-        1,
-        MAX_PATCHES_PER_CLICK,
-        16,
-        step=1,
-        label="Patches to remove per click",
-        elem_id="hands-count",
-    )
-    ranking = gr.Radio(
-        [(title, value) for value, title in attention.RANKING_CHOICES.items()],
-        value="rollout",
-        label="Rank patches by",
-    )
+def lay_out_removal(controls: Controls) -> None:
+    controls.add(keys.REMOVAL_GRID, gr.Radio)
+    controls.add(keys.PATCHES_PER_CLICK, UncheckedSlider)
+    controls.add(keys.RANKING, gr.Radio)
     call_on_click(gr.Button("Restore all patches", size="sm", elem_id="hands-back"), "restoreAll")
-    return {"patches": grid, "count": count, "ranking": ranking}
 
 
-def lay_out_changes() -> dict[str, Component]:
-    """Lay out all other changes; return the controls by state key."""
-    pieces = gr.Radio(
-        [("off", 1), *((f"{n} × {n}", n) for n in PIECE_CHOICES[1:])],
-        value=1,
-        label="Shuffle",
-        elem_id="hands-pieces",
-    )
-    sliders = {name: make_slider(name) for name in SLIDER_NAMES}
-    seed = UncheckedSlider(0, MAX_SEED, 0, step=1, label="Shuffle and noise seed")
+def lay_out_changes(controls: Controls) -> None:
+    """Lay out all other changes; the payloads clamp values that are out of range."""
+    controls.add(keys.PIECES, gr.Radio)
+    for key in (*keys.STRENGTHS.values(), keys.CHANGE_SEED):
+        controls.add(key, UncheckedSlider)
     call_on_click(gr.Button("New random seed", size="sm"), "drawSeed", MAX_SEED)
-    return {"pieces": pieces, **sliders, "seed": seed}
-
-
-def make_slider(name: str) -> gr.Slider:
-    """Return the slider of the change `name`; the payloads clamp values that are out of range."""
-    change = PERTURBATIONS[name]
-    return UncheckedSlider(
-        change.low,
-        change.high,
-        change.neutral,
-        step=SLIDER_STEPS[name],
-        label=f"{change.title} ({change.unit})",
-        elem_id=f"hands-{name}",
-    )
 
 
 def call_on_click(button: gr.Button, function: str, *arguments: object) -> None:

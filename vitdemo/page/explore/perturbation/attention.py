@@ -11,14 +11,16 @@ Letters: L layers, P patches of the grid of removable patches.
 
 from vitdemo.analyses.perturbation import compute_ranking_maps, rank_patches
 from vitdemo.context import AppContext
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ImageFile, ViewState, round_numbers
 from vitdemo.page.explore.perturbation.image import load_images, parse_changes
+from vitdemo.page.view_state import needs
 
 VIEW = "changed_attention"
-RANKING_CHOICES = {"rollout": "rollout up to the layer", "mean": "mean of the heads"}
 ATTENTION_DIGITS = 6
 
 
+@needs(*keys.CHANGES, keys.MODEL, keys.REMOVED_PATCHES)
 def payload(context: AppContext, state: ViewState) -> dict:
     changes = parse_changes(context, state)
     before, after = load_images(context, state, changes)

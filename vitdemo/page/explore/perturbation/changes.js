@@ -2,11 +2,10 @@
 // rows, columns, and one bit per patch.
 import * as store from "../../store.js";
 
-const MAX_CODE_LENGTH = 1100; // of the text of the removed patches
-export const KEYS = ["image", "pieces", "rotate", "brightness", "blur", "noise", "jpeg", "seed", "patches"];
-export const NEEDS = [...KEYS, "model", "removed"]; // the model, since its grid may be the grid of the patches
-
-store.defineParam("removed", { parse: (text) => text.slice(0, MAX_CODE_LENGTH) });
+// All keys of changes. A preset shows whether the state has its changes.
+export const KEYS = [
+  ...["pieces", "rotate", "brightness", "blur", "noise", "jpeg", "seed", "patches", "removed"],
+];
 
 export function encode(cells, [rows, columns]) {
   const bits = cells.reduce((sum, cell) => sum | (1n << BigInt(cell)), 0n);

@@ -13,32 +13,27 @@ from PIL import Image
 
 from vitdemo.analyses.perturbation import make_canvas, patch_grid
 from vitdemo.context import AppContext
-from vitdemo.data.perturb import PERTURBATIONS
 from vitdemo.data.perturb.changes import (
-    MAX_SEED,
-    PIECE_CHOICES,
-    SLIDER_NAMES,
     ImageChanges,
     RemovedPatches,
     apply_changes,
 )
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ImageFile, ViewState, load_square
+from vitdemo.page.view_state import needs
 
 VIEW = "changed_image"
-MODEL_GRID = "own"
-GRID_CHOICES = {"4": "4 × 4", "8": "8 × 8", MODEL_GRID: "the model's own"}
-DEFAULT_GRID = "8"
 
 
+@needs(*keys.CHANGES, keys.MODEL)
 def payload(context: AppContext, state: ViewState) -> dict:
-    changes = parse_changes(context, state)
-    kept = replace(changes, removed=RemovedPatches())
-    pixels = np.asarray(apply_changes(load_canvas(context, state), kept))
+    changes = read_strengths(state)
+    pixels = np.asarray(apply_changes(load_canvas(context, state), changes))
     return {
         "image": ImageFile(pixels),
-        "grid": list(changes.removed.grid),
+        "grid": list(read_grid(context, state)),
         "hole": pixels.mean((0, 1)).round().astype(int).tolist(),
-        "words": kept.describe(),
+        "words": changes.describe(),
     }
 
 
@@ -61,24 +56,22 @@ def load_images(
 
 def parse_changes(context: AppContext, state: ViewState) -> ImageChanges:
     """Parse all changes, clamped. Patches removed on another grid are restored."""
-    strengths = {}
-    for name in SLIDER_NAMES:
-        change = PERTURBATIONS[name]
-        strengths[name] = state.read_number(name, change.low, change.high, change.neutral)
-    pieces = state.read_number("pieces", 1, PIECE_CHOICES[-1], 1)
+    removed = RemovedPatches.decode(state[keys.REMOVED_PATCHES])
+    return replace(read_strengths(state), removed=removed.on_grid(read_grid(context, state)))
+
+
+def read_strengths(state: ViewState) -> ImageChanges:
+    """Return all changes but the removed patches."""
     return ImageChanges(
-        pieces=int(pieces) if pieces in PIECE_CHOICES else 1,
-        seed=int(state.read_number("seed", 0, MAX_SEED, 0)),
-        removed=RemovedPatches.decode(state.options.get("removed")).on_grid(
-            parse_grid(context, state)
-        ),
-        **strengths,
+        pieces=state[keys.PIECES],
+        seed=int(state[keys.CHANGE_SEED]),
+        **{name: state[key] for name, key in keys.STRENGTHS.items()},
     )
 
 
-def parse_grid(context: AppContext, state: ViewState) -> tuple[int, int]:
+def read_grid(context: AppContext, state: ViewState) -> tuple[int, int]:
     """Return the chosen grid (rows, columns) of removable patches."""
-    choice = state.read_choice("patches", GRID_CHOICES, DEFAULT_GRID)
-    if choice == MODEL_GRID:
+    choice = state[keys.REMOVAL_GRID]
+    if choice == "own":
         return patch_grid(context, context.find_run(state.model))
     return int(choice), int(choice)

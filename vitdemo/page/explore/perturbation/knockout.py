@@ -1,6 +1,6 @@
 """Attention knock-out: in some layers, the class token cannot attend to any patch.
 
-The layers `barred_first` to `barred_last` are blocked. If the last is before the first, as
+The layers `FIRST_BLOCKED` to `LAST_BLOCKED` are blocked. If the last is before the first, as
 initially, no layer is blocked.
 """
 
@@ -11,14 +11,16 @@ from vitdemo.context import AppContext
 from vitdemo.documents import DocumentBlock, Notice, ProbabilityChange, Text
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.metrics import percent_text, top_k_classes
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload
 from vitdemo.page.explore.perturbation.image import load_images, parse_changes
 from vitdemo.page.explore.tab import COMMON_DEPTH
 from vitdemo.page.gradio_patches import UncheckedSlider
+from vitdemo.page.kit import Controls
+from vitdemo.page.view_state import needs
 
 VIEW = "knockout"
-LAST_LABEL = "Last blocked layer (0: none)"
-EMPTY_LAYER_RANGE = {"barred_first": 1, "barred_last": 0}
+LAYER_RANGE = (keys.FIRST_BLOCKED, keys.LAST_BLOCKED)
 MAX_CLASSES = 5  # classes in the card; the class predicted after the knock-out is added to these
 KNOCKOUT_INTRO = (
     "In the chosen layers, the class token cannot attend to any patch. If the prediction stays the "
@@ -31,22 +33,17 @@ KNOCKOUT_CAVEAT = (
 )
 
 
-def build() -> dict[str, gr.Slider]:
-    """Lay out the two sliders and the result below them; return the sliders by state key."""
+def build(controls: Controls) -> None:
+    """Lay out the two sliders and the result below them."""
     with gr.Column(elem_id="knockout"):
         gr.Markdown(KNOCKOUT_INTRO)
-        options = {"step": 1, "min_width": 140}
         with gr.Row():
-            first = UncheckedSlider(
-                1, COMMON_DEPTH, 1, label="First blocked layer", elem_id="barred-first", **options
-            )
-            last = UncheckedSlider(
-                0, COMMON_DEPTH, 0, label=LAST_LABEL, elem_id="barred-last", **options
-            )
+            for key in LAYER_RANGE:
+                controls.add(key, UncheckedSlider, maximum=COMMON_DEPTH, min_width=140)
         add_view(VIEW, elem_id="knockout-result")
-    return {"barred_first": first, "barred_last": last}
 
 
+@needs(*keys.CHANGES, keys.MODEL, keys.REMOVED_PATCHES, *LAYER_RANGE)
 def payload(context: AppContext, state: ViewState) -> ViewData:
     """Return the document of the knock-out for the changed image, and updates of the sliders."""
     _, image = load_images(context, state, parse_changes(context, state))
@@ -55,19 +52,15 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
         depth = context.count_layers(run)
         if not depth:
             raise RunError(f"'{run.name}' has no attention to block. Choose a Vision Transformer.")
-        first, last = (
-            round(state.read_number(name, low, depth, low))
-            for name, low in EMPTY_LAYER_RANGE.items()
-        )
+        first, last = (min(round(state[key]), depth) for key in LAYER_RANGE)
         found = predict_with_knockout(context, run, image, select_blocked_layers(first, last))
     except VitdemoError as error:
         locked = {"maximum": COMMON_DEPTH, "interactive": False}  # not an earlier model's range
-        return ViewData(
-            document_payload([Notice(str(error))]), dict.fromkeys(EMPTY_LAYER_RANGE, locked)
-        )
+        names = [key.name for key in LAYER_RANGE]
+        return ViewData(document_payload([Notice(str(error))]), dict.fromkeys(names, locked))
     sliders = {
-        name: {"maximum": depth, "interactive": True, "value": value}
-        for name, value in zip(EMPTY_LAYER_RANGE, (first, last), strict=True)
+        key.name: {"maximum": depth, "interactive": True, "value": value}
+        for key, value in zip(LAYER_RANGE, (first, last), strict=True)
     }
     return ViewData(document_payload(knockout_blocks(found)), sliders)
 

@@ -4,7 +4,6 @@ import { notice, points, probability } from "../../components/shared.js";
 import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
 import { TEXTS } from "../../texts.js";
-import * as imageChanges from "./changes.js";
 
 const texts = TEXTS.perturbation;
 
@@ -39,4 +38,4 @@ function render(element, { summary, models, problems }, state) {
   );
 }
 
-store.define("changed_predictions", { skeleton: "rows", needs: imageChanges.NEEDS, render });
+store.define("changed_predictions", { skeleton: "rows", render });

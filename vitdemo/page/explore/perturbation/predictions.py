@@ -13,13 +13,16 @@ from vitdemo.analyses.perturbation import PredictionChange, predict_changes
 from vitdemo.context import AppContext
 from vitdemo.data.perturb.changes import ImageChanges
 from vitdemo.errors import VitdemoError
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ViewState, round_numbers
 from vitdemo.page.explore.perturbation.image import load_images, parse_changes
+from vitdemo.page.view_state import needs
 
 VIEW = "changed_predictions"
 PROBABILITY_DIGITS = 6  # enough for equal rounding in the browser and in Python
 
 
+@needs(*keys.CHANGES, keys.MODEL, keys.REMOVED_PATCHES)
 def payload(context: AppContext, state: ViewState) -> dict:
     changes = parse_changes(context, state)
     before, after = load_images(context, state, changes)

@@ -30,7 +30,6 @@ function render(element, data) {
 
 store.define("change_presets", {
   skeleton: "tiles",
-  needs: ["image"],
-  follows: [...imageChanges.KEYS, "removed"],
+  follows: imageChanges.KEYS,
   render,
 });

@@ -17,8 +17,10 @@ from vitdemo.data.perturb.changes import (
     apply_changes,
 )
 from vitdemo.documents.images import concatenate_images
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ImageFile, ViewState
 from vitdemo.page.explore.perturbation.image import load_canvas
+from vitdemo.page.view_state import needs
 
 VIEW = "change_presets"
 MAX_COPY_SIDE = 112  # side of a small copy in pixels
@@ -30,6 +32,7 @@ ORIGINAL = Preset(
 )
 
 
+@needs(keys.IMAGE)
 def payload(context: AppContext, state: ViewState) -> dict:
     image, presets = load_canvas(context, state), (ORIGINAL, *PRESETS.values())
     side = min(image.width, MAX_COPY_SIDE)

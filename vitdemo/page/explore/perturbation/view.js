@@ -9,7 +9,7 @@ import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
 import * as imageChanges from "./changes.js";
 
-const { KEYS, NEEDS, decode, encode, setRemoved } = imageChanges;
+const { decode, encode, setRemoved } = imageChanges;
 const texts = TEXTS.perturbation;
 
 // --- the changed image ---
@@ -99,14 +99,13 @@ async function save() {
 
 store.define("changed_image", {
   skeleton: "figures",
-  needs: [...KEYS, "model"],
   follows: ["removed"],
   render: drawImage,
 });
 
 // --- attention maps and knock-out of the changed image ---
 
-store.defineDocument("knockout", [...NEEDS, "barred_first", "barred_last"]);
+store.defineDocument("knockout");
 
 const TITLES = {
   mean: () => texts.mean,
@@ -130,7 +129,7 @@ function panel({ maps, seen, which }, ranking, run, layer) {
 }
 
 let attention = null; // the last answer: { data or error, key }
-const key = () => JSON.stringify(NEEDS.map((name) => store.state[name]));
+const key = () => JSON.stringify(store.needsOf(["changed_attention"]).map((name) => store.state[name]));
 const chosenLayer = ({ order }) => Math.min(store.state.layer ?? Infinity, order.mean.length);
 
 function drawMaps(element, data) {
@@ -145,7 +144,6 @@ function drawMaps(element, data) {
 }
 
 store.define("changed_attention", {
-  needs: NEEDS,
   follows: ["layer"],
   render: drawMaps,
   showError(element, error) {
@@ -170,7 +168,7 @@ function receive(answer) {
   else waiting = null; // the user has changed the image in the meantime
 }
 
-const countToRemove = () => Math.max(Math.round(store.state.count ?? 1), 1);
+const countToRemove = () => Math.max(Math.round(store.state.patches_per_click ?? 1), 1);
 
 function removeMostAttended() {
   waiting = { key: key(), clicks: waiting?.key === key() ? waiting.clicks + 1 : 1 };
@@ -207,31 +205,30 @@ function removeRandom() {
 
 // --- folds ---
 
-// View, and the value of the state key `hands` if the fold is open.
-const FOLDS = [["changes_fold", "sliders", texts.sliders], ["knockout_fold", "knockout", texts.knockout]];
+// View, and the value of the state key `open_fold` if the fold is open.
+const FOLDS = [["changes_fold", "sliders"], ["knockout_fold", "knockout"]];
+const TITLES_OF_FOLDS = store.labelsOf("open_fold");
+const openFold = (name) => store.set({ open_fold: name });
 
-store.defineParam("hands", { parse: (text) => (FOLDS.some(([, name]) => name === text) ? text : undefined) });
-const openFold = (name) => store.set({ hands: name });
-
-for (const [view, name, text] of FOLDS) {
+for (const [view, name] of FOLDS) {
   store.define(view, {
-    follows: ["hands"],
-    render(element, _, { hands }) {
-      const isOpen = hands === name;
+    follows: ["open_fold"],
+    render(element, _, { open_fold: open }) {
+      const isOpen = open === name;
       render(
         markup`<button type="button" class="fold" aria-expanded=${String(isOpen)}
-          @click=${() => openFold(isOpen ? "" : name)}>${text}</button>`,
+          @click=${() => openFold(isOpen ? "" : name)}>${TITLES_OF_FOLDS[name]}</button>`,
         element,
       );
     },
   });
 }
 
-store.watch(["hands"], ({ hands }) => {
-  document.documentElement.dataset.hands = hands;
+store.watch(["open_fold"], ({ open_fold: open }) => {
+  document.documentElement.dataset.hands = open;
 });
-store.watch(["barred_first", "barred_last"], (state) => {
-  if (state.barred_last >= state.barred_first) openFold("knockout");
+store.watch(["first_blocked", "last_blocked"], (state) => {
+  if (state.last_blocked >= state.first_blocked) openFold("knockout");
 });
 // A lesson speaks of a control in a fold.
 document.addEventListener("vitdemo:reveal", ({ target }) => {

@@ -14,8 +14,10 @@ from vitdemo.context import AppContext, Prediction, read_test_accuracy
 from vitdemo.metrics import top_k_classes
 from vitdemo.metrics.calibration_report import get_true_class_target
 from vitdemo.metrics.training_progress import recipe_field
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ViewState, load_square
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
+from vitdemo.page.view_state import needs
 from vitdemo.runs import Run
 from vitdemo.runs.reference import RATHER_UNLIKE_PERCENTILE, UNLIKE_PERCENTILE
 
@@ -39,6 +41,7 @@ TEXTS = {
 }
 
 
+@needs(keys.IMAGE)
 def payload(context: AppContext, state: ViewState) -> dict:
     image = load_square(context, state.image)
     predictions, problems = context.predict_all(image, context.classifier_runs())

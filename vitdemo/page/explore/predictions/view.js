@@ -70,4 +70,4 @@ function create(element) {
   return { render, showError: (text) => show(notice(text)) };
 }
 
-store.define("predictions", { skeleton: "rows", needs: ["image"], follows: ["model"], create });
+store.define("predictions", { skeleton: "rows", follows: ["model"], create });

@@ -20,25 +20,21 @@ from vitdemo.errors import RunError, VitdemoError
 from vitdemo.explain.attributions import METHODS, attribute, get_model_kind
 from vitdemo.metrics import top_k_classes
 from vitdemo.models import CONVOLUTIONAL_FAMILIES
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload, load_square
 from vitdemo.page.components.run_choice import group_runs
 from vitdemo.page.components.run_list import RunList
 from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.gradio_patches import UncheckedDropdown
+from vitdemo.page.view_state import needs
 from vitdemo.runs import Run
 
 VIEW = "side_by_side"
-MAP_KINDS = {
-    "attention": "Attention",
-    "rollout": "Rollout",
-    "relevance": "Relevance",
-}
 MODEL_FAMILIES = (
     ("vit",),
     ("timm",),
     CONVOLUTIONAL_FAMILIES,
 )  # kinds of models: from scratch, pretrained, convolutional
-PREDICTED_CLASS = "the predicted class of each"  # part of URLs, so it must not change
 NO_MODEL = "Choose a model above."
 ABOUT_MAPS = (
     "A relative depth of 100% is the last layer of each model. Convolutional models have no "
@@ -50,46 +46,43 @@ ABOUT_MAPS = (
 def build(look: ExploreTab) -> None:
     found = look.context.explainable_runs()
     first = [run.name for run in select_one_per_family(found)]
-    chosen = RunList(group_runs(found), first, label="Models", elem_id="side-models")
+    look.controls.add(keys.SIDE_MODELS, RunList, group_runs(found), first)
     with gr.Row(elem_classes="vd-filters", elem_id="side-filters"):
-        kind = gr.Radio(
-            [(title, name) for name, title in MAP_KINDS.items()],
-            value="attention",
-            label="Map",
-            elem_id="side-map",
-        )
-        depth = gr.Slider(0, 100, 100, step=5, label="Relative depth, %")
-        target = UncheckedDropdown(
-            [PREDICTED_CLASS, *collect_class_names(found)],
-            value=PREDICTED_CLASS,
-            label="Class (relevance, Grad-CAM)",
+        look.controls.add(keys.SIDE_MAP, gr.Radio)
+        look.controls.add(keys.SIDE_DEPTH, gr.Slider)
+        look.controls.add(
+            keys.SIDE_CLASS,
+            UncheckedDropdown,
+            [keys.PREDICTED_CLASS, *collect_class_names(found)],
+            value=keys.PREDICTED_CLASS,
             filterable=True,
         )
     add_view(VIEW, elem_id="side-by-side")
-    look.controls |= {"side-models": chosen, "map": kind, "depth": depth, "class": target}
 
 
+@needs(keys.IMAGE, keys.SIDE_MODELS, keys.SIDE_MAP, keys.SIDE_DEPTH, keys.SIDE_CLASS)
 def payload(context: AppContext, state: ViewState) -> ViewData:
     found = context.explainable_runs()
-    classes = [PREDICTED_CLASS, *collect_class_names(found)]
-    names, chosen = [run.name for run in found], state.read_names("side-models")
-    target = state.read_choice("class", classes, PREDICTED_CLASS)
+    classes = [keys.PREDICTED_CLASS, *collect_class_names(found)]
+    names, chosen = [run.name for run in found], state[keys.SIDE_MODELS]
+    target = state[keys.SIDE_CLASS]
+    target = target if target in classes else keys.PREDICTED_CLASS
     panels, problems = compute_side_by_side(
         context,
         [name for name in names if name in chosen],
         load_square(context, state.image),
-        depth=state.read_number("depth", 0, 100, 100) / 100,
-        kind=state.read_choice("map", MAP_KINDS, "attention"),
-        target=None if target == PREDICTED_CLASS else target,
+        depth=state[keys.SIDE_DEPTH] / 100,
+        kind=state[keys.SIDE_MAP],
+        target=None if target == keys.PREDICTED_CLASS else target,
     )
     return ViewData(
         document_payload(describe_maps(panels, " ".join(problems))),
         {
-            "side-models": {
+            keys.SIDE_MODELS.name: {
                 "props": {"groups": group_runs(found)},
                 "value": [name for name in chosen if name in names],
             },
-            "class": {"choices": [(name, name) for name in classes], "value": target},
+            keys.SIDE_CLASS.name: {"choices": [(name, name) for name in classes], "value": target},
         },
     )
 
@@ -133,13 +126,14 @@ def compute_side_by_side(
 
     Args:
         depth: relative depth of the layer in each model, 0 to 1.
-        kind: one of `MAP_KINDS`. Convolutional models have no attention and always get Grad-CAM.
+        kind: a choice of `SIDE_MAP`. Convolutional models always get Grad-CAM.
         target: the class to explain; None explains the class that each model predicts.
 
     Raises `RunError` for an unknown kind.
     """
-    if kind not in MAP_KINDS:
-        raise RunError(f"Unknown kind of map '{kind}': choose one of {', '.join(MAP_KINDS)}.")
+    if kind not in keys.SIDE_MAP.choices:
+        kinds = ", ".join(keys.SIDE_MAP.choices)
+        raise RunError(f"Unknown kind of map '{kind}': choose one of {kinds}.")
     panels, problems = [], []
     for name in names:
         try:

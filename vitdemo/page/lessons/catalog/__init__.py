@@ -15,6 +15,7 @@ from vitdemo.lessons.facts import MissingFact, fact_placeholder
 from vitdemo.lessons.thumbnails import SUFFIX, find_thumbnail
 from vitdemo.page.bridge import CachedFile, ViewState
 from vitdemo.page.components import hash_name
+from vitdemo.page.view_state import needs
 
 VIEW = "lesson_catalog"
 NO_LESSON_MESSAGE = "There is no lesson '{name}'. Choose a lesson in the tab Lessons."
@@ -40,6 +41,7 @@ TEXTS = {
 }
 
 
+@needs()
 def payload(folders: Sequence[Path], context: AppContext, state: ViewState) -> dict:
     lessons, missing, problems = read_catalog(context, folders)
     return {

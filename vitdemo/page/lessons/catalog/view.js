@@ -68,7 +68,6 @@ function card(lesson, isNext, isFirstVisit) {
 
 store.define("lesson_catalog", {
   skeleton: "tiles",
-  needs: [],
   render(element, { lessons, messages }) {
     const all = lessons.map(withProgress);
     const next = all.find(({ isBegun }) => isBegun) ?? all.find(({ isFinished }) => !isFinished);

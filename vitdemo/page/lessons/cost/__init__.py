@@ -7,7 +7,6 @@ document.
 from collections.abc import Callable, Mapping, Sequence
 
 import gradio as gr
-from gradio.components import Component
 
 from vitdemo.analyses.latency import time_forward_passes
 from vitdemo.context import AppContext
@@ -16,18 +15,13 @@ from vitdemo.documents.table import Table
 from vitdemo.errors import LessonError
 from vitdemo.models import ModelSpec, build_model
 from vitdemo.models.cost import NUM_CLASSES, VitCost, compute_vit_cost
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import Report, Task, ViewState, add_view, document_payload
+from vitdemo.page.kit import Controls
+from vitdemo.page.view_state import needs
 
 VIEW = "cost"
 COST_TITLE = "Cost of a Vision Transformer"
-# Sliders by name: label, minimum, maximum, step and initial value (vit-small-cpu).
-SIZE_SLIDERS = {
-    "image": ("Image side, pixels", 16, 384, 16, 32),
-    "patch": ("Patch side, pixels", 2, 32, 2, 4),
-    "width": ("Embedding dimension", 32, 1024, 32, 128),
-    "depth": ("Layers", 1, 24, 1, 6),
-    "heads": ("Heads", 1, 16, 1, 4),
-}
 COST_HEADER = ["Cost per image", "Baseline", "Current", "Factor"]
 COST_ROWS: Sequence[tuple[str, str, Callable[[VitCost], float]]] = (  # label, format and value
     ("Tokens", "{:,}", lambda cost: cost.tokens),
@@ -57,23 +51,21 @@ LATENCY_TEXT = (
     "Latency for one image: **{milliseconds:.1f} ms** (median of {passes} passes; quartiles "
     "{low:.1f} and {high:.1f} ms; {device})."
 )
-BASELINE_KEY = "cost.baseline"  # sizes of the baseline, with commas between; "": the initial sizes
 MAX_TIMED_MACS = 20e9  # multiply-adds per image; the latency of larger models is not measured
 MAX_PATCHES = 2_500
 TIMED_SECONDS = 1.0
 
 
-def build(controls: dict[str, Component]) -> None:
+def build(controls: Controls) -> None:
     """Lay out the folded section, and add its controls to `controls`."""
     with gr.Accordion(COST_TITLE, open=False, elem_id="cost-of"):
         with gr.Row():
-            for name, (label, low, high, step, start) in SIZE_SLIDERS.items():
-                controls[f"cost.{name}"] = gr.Slider(
-                    low, high, start, step=step, label=label, elem_id=f"cost-{name}", min_width=160
-                )
+            for key in keys.COST_SIZES.values():
+                controls.add(key, gr.Slider, min_width=160)
         add_view(VIEW, elem_id="cost-table")
 
 
+@needs(*keys.COST_SIZES.values(), keys.COST_BASELINE)
 def payload(context: AppContext, state: ViewState) -> list:
     baseline, sizes = read_baseline(state), read_sizes(state)
     return document_payload(cost_blocks(compute_vit_cost(*baseline), compute_vit_cost(*sizes)))
@@ -90,22 +82,18 @@ TASKS: Mapping[str, Task] = {f"{VIEW}.measure": measure}
 
 def read_sizes(state: ViewState) -> list[int]:
     """Return the chosen sizes. Raises `LessonError` for invalid combinations."""
-    sizes = [
-        round(state.read_number(f"cost.{name}", low, high, start))
-        for name, (_, low, high, _, start) in SIZE_SLIDERS.items()
-    ]
-    return validate_sizes(sizes)
+    return validate_sizes([round(state[key]) for key in keys.COST_SIZES.values()])
 
 
 def read_baseline(state: ViewState) -> list[int]:
     """Return the sizes of the baseline; the initial sizes if the text is invalid."""
-    texts = state.read_text(BASELINE_KEY).split(",")
-    ranges = [(low, high) for _, low, high, *_ in SIZE_SLIDERS.values()]
+    texts = state[keys.COST_BASELINE].split(",")
+    sizes = keys.COST_SIZES.values()
     try:
-        values = zip(map(int, texts), ranges, strict=True)
-        return validate_sizes([min(max(size, low), high) for size, (low, high) in values])
+        values = [int(key.read(int(text))) for text, key in zip(texts, sizes, strict=True)]
+        return validate_sizes(values)
     except (LessonError, ValueError):
-        return [start for *_, start in SIZE_SLIDERS.values()]
+        return [key.start for key in sizes]
 
 
 def validate_sizes(sizes: Sequence[int]) -> Sequence[int]:

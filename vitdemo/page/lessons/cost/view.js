@@ -9,7 +9,6 @@ import { TEXTS } from "../../texts.js";
 const texts = TEXTS.cost;
 const SIZES = ["image", "patch", "width", "depth", "heads"].map((name) => `cost.${name}`);
 const BASELINE = "cost.baseline";
-store.defineParam(BASELINE);
 
 function create(element) {
   const button = (...options) => elementOf(actionButton(...options));
@@ -48,4 +47,4 @@ function create(element) {
   };
 }
 
-store.define("cost", { needs: [...SIZES, BASELINE], create });
+store.define("cost", { create });

@@ -9,13 +9,15 @@ from functools import partial
 from pathlib import Path
 
 import gradio as gr
-from gradio.components import Component
 
 from vitdemo.context import AppContext
 from vitdemo.lessons.handout import render_handout
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import Report, ViewData, ViewState, add_view
 from vitdemo.page.gradio_patches import UncheckedDropdown
+from vitdemo.page.kit import Controls
 from vitdemo.page.lessons.catalog import load_lesson, read_catalog
+from vitdemo.page.view_state import needs
 
 VIEW = "handouts"
 HANDOUTS_TITLE = "Handouts (worksheets)"
@@ -23,25 +25,27 @@ HANDOUTS_HELP = (
     "A printable page per lesson, with figures of the available models, the questions and "
     "space for answers. Open the file in a browser and print it."
 )
-LESSON_LABEL = "Lesson"
 TEXTS = {"save": "Save handout (HTML)", "save_answers": "Save with answers (HTML)"}
-LESSON_KEY = "handouts.lesson"
 PROGRESS_TEXT = "Drawing the figures"
 
 
-def build(controls: dict[str, Component]) -> None:
+def build(controls: Controls) -> None:
     """Lay out the folded section, and add its menu to `controls`."""
     with gr.Accordion(HANDOUTS_TITLE, open=False, elem_id="hand-outs"):
         gr.Markdown(HANDOUTS_HELP)
-        controls[LESSON_KEY] = UncheckedDropdown([], label=LESSON_LABEL, elem_id="hand-out-of")
+        controls.add(keys.HANDOUT, UncheckedDropdown, [])
         add_view(VIEW, elem_id="hand-out-buttons")
 
 
+@needs(unwatched=(keys.HANDOUT,))
 def payload(folders: Sequence[Path], context: AppContext, state: ViewState) -> ViewData:
     titles = {lesson.name: lesson.title for lesson in read_catalog(context, folders)[0]}
-    name = state.read_choice(LESSON_KEY, titles, next(iter(titles), ""))
+    name = state[keys.HANDOUT]
+    name = name if name in titles else next(iter(titles), "")
     choices = [(title, name) for name, title in titles.items()]
-    return ViewData({"count": len(titles)}, {LESSON_KEY: {"choices": choices, "value": name}})
+    return ViewData(
+        {"count": len(titles)}, {keys.HANDOUT.name: {"choices": choices, "value": name}}
+    )
 
 
 def write_handout(
@@ -54,7 +58,7 @@ def write_handout(
 ) -> dict:
     """Return the handout of the chosen lesson. Raises `LessonError` if it is not available."""
     report(0, 0, PROGRESS_TEXT)
-    lesson = load_lesson(context, folders, state.read_text(LESSON_KEY))
+    lesson = load_lesson(context, folders, state[keys.HANDOUT])
     text = render_handout(lesson, context, answers=answers)
     return {"name": f"vitdemo-{lesson.name}{'-answers' if answers else ''}.html", "text": text}
 

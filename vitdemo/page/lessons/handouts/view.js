@@ -36,4 +36,4 @@ function create(element) {
   };
 }
 
-store.define("handouts", { needs: [], create });
+store.define("handouts", { create });

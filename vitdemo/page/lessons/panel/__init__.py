@@ -1,6 +1,6 @@
 """Lesson panel next to all tabs: text, task or question of the current step, and navigation.
 
-The chosen lesson and its step are the keys `lesson` and `step` of the view state. The payload:
+The chosen lesson and its step are the state keys `LESSON` and `LESSON_STEP`. The payload:
 
     {"lesson": {"name", "title", "goal", "steps": [{"title", "text": [str, ...], "opens", "ring",
      "cover", "then", "do", "task": {"kind", "where", "op", "value", "because"} or None,
@@ -13,14 +13,17 @@ from dataclasses import asdict
 from pathlib import Path
 
 from vitdemo.context import AppContext
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ViewState
 from vitdemo.page.lessons.catalog import load_lesson, read_catalog
+from vitdemo.page.view_state import needs
 
 VIEW = "lesson_panel"
 
 
+@needs(keys.LESSON)
 def payload(folders: Sequence[Path], context: AppContext, state: ViewState) -> dict:
-    lesson = load_lesson(context, folders, state.read_text("lesson"))
+    lesson = load_lesson(context, folders, state[keys.LESSON])
     later = [each for each in read_catalog(context, folders)[0] if each.name > lesson.name]
     following = {"name": later[0].name, "title": later[0].title} if later else None
     return {"lesson": asdict(lesson), "next": following}

@@ -37,12 +37,6 @@ let place = null; // the element of the view
 let content = null; // the data of the chosen lesson, once they have arrived
 let drawn = 0; // the step that is drawn, 0: none
 
-const parseStep = (text) => (/^[1-9]\d{0,3}$/.test(text) ? Number(text) : undefined);
-// Kept in the URL while a step opens other views.
-store.defineParam("lesson", { isKept: true });
-store.defineParam("step", { start: 0, parse: parseStep, isKept: true });
-store.defineParam("teach", { parse: (text) => (text === "1" ? text : undefined), isKept: true });
-
 const part = (name) => place.querySelector("." + name);
 const isOpen = () => content !== null && drawn > 0;
 const currentStep = () => content?.lesson.steps[drawn - 1]; // undefined at the end
@@ -294,4 +288,4 @@ document.addEventListener("keydown", (event) => {
 }, true);
 store.watch(["lesson"], clear);
 store.watch(["teach"], ({ teach }) => document.documentElement.classList.toggle("vd-teach", teach === "1"));
-store.define("lesson_panel", { needs: ["lesson"], follows: ["lesson", "step"], create });
+store.define("lesson_panel", { follows: ["lesson", "step"], create });

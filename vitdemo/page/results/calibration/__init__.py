@@ -9,10 +9,12 @@ from vitdemo.metrics.calibration_report import compute_calibration_report
 from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload
 from vitdemo.page.kit import NO_EVALUATION_MESSAGE
 from vitdemo.page.results.models import (
+    MODELS,
     choose_models,
     describe_menus,
     has_original_evaluation,
 )
+from vitdemo.page.view_state import needs
 from vitdemo.report.calibration import (
     CALIBRATION_INTRO,
     calibration_blocks,
@@ -27,6 +29,7 @@ def build(context: AppContext, controls: dict[str, Component]) -> None:
     add_view(VIEW, elem_id="calibration")
 
 
+@needs(*MODELS)
 def payload(context: AppContext, state: ViewState) -> ViewData:
     name, _ = choose_models(context, state)
     blocks = run_blocks(context, name)

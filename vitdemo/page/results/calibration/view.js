@@ -1,3 +1,3 @@
 import { defineDocument } from "../../store.js";
 
-defineDocument("calibration", ["results.tests", "results.model"], { skeleton: "figures" });
+defineDocument("calibration", { skeleton: "figures" });

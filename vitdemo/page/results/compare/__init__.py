@@ -1,11 +1,10 @@
 """The section Compare models: plot and table of all models, latency, ablations, and robustness."""
 
 import gradio as gr
-from gradio.components import Component
 
 from vitdemo.context import AppContext
 from vitdemo.page.bridge import add_view
-from vitdemo.page.kit import NO_PROGRESS
+from vitdemo.page.kit import NO_PROGRESS, Controls
 from vitdemo.page.results.compare import (
     latency,
     model_scatter,
@@ -33,7 +32,7 @@ PAYLOADS = {feature.VIEW: feature.payload for feature in FEATURES}
 TASKS = {**latency.TASKS, **robustness.TASKS}
 
 
-def build(context: AppContext, controls: dict[str, Component]) -> None:
+def build(context: AppContext, controls: Controls) -> None:
     with gr.Row(elem_id="compare-parts", elem_classes="vd-filters"):
         for title, place in PARTS.items():
             part = gr.Button(title, size="sm")

@@ -10,11 +10,10 @@ has two views, whose payloads are:
 The chosen cell is a text of the view state: the true and the predicted class, with a comma between.
 """
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Sequence
 
 import gradio as gr
 import numpy as np
-from gradio.components import Component
 
 from vitdemo.analyses.predictions import ImageQuery, comparable_predictions
 from vitdemo.context import AppContext
@@ -24,6 +23,7 @@ from vitdemo.figures.matrix import figure_to_png
 from vitdemo.metrics import describe_pair, most_confused_pairs
 from vitdemo.metrics.error_selection import Filters
 from vitdemo.metrics.paired import name_images
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import (
     Payload,
     ViewData,
@@ -32,17 +32,17 @@ from vitdemo.page.bridge import (
     document_payload,
     round_numbers,
 )
-from vitdemo.page.gallery import gallery_payload, read_page
-from vitdemo.page.kit import LIGHT_QUEUE, add_download_button
-from vitdemo.page.results.models import MODEL, OTHER_MODEL, describe_menus, require_models
-from vitdemo.page.results.test_set import TESTS, choose_context
+from vitdemo.page.gallery import gallery_payload
+from vitdemo.page.kit import LIGHT_QUEUE, Controls, add_download_button
+from vitdemo.page.results.models import MODELS, describe_menus, require_models
+from vitdemo.page.results.test_set import choose_context
+from vitdemo.page.view_state import needs
 from vitdemo.report.confusion import (
     CORNER,
     COUNTS,
     MAX_PAIRS,
     PAIRS_TITLE,
     PREDICTED_PERCENTAGES,
-    UNITS,
     ConfusionCells,
     cell_texts,
     compute_cells,
@@ -51,7 +51,6 @@ from vitdemo.report.confusion import (
 )
 from vitdemo.runs.user_test_set import ORIGINAL_SUFFIX
 
-UNIT, ERRORS_ONLY = "confusion.unit", "confusion.errors_only"  # state keys
 CONFUSION_INTRO = (
     "Each row is a **true class**, each column is a **predicted class**, over the test set. Choose "
     "a cell with the mouse, or with the arrow keys and Enter. Choose an image to see the model's "
@@ -78,21 +77,20 @@ DIFFERENCE_COLOUR_KEY = (
 )
 
 
-def build(context: AppContext, controls: MutableMapping[str, Component]) -> None:
+def build(context: AppContext, controls: Controls) -> None:
     with gr.Row(elem_id="confusion-settings", elem_classes="vd-filters"):
-        choices = [(label, unit) for unit, label in UNITS.items()]
-        controls[UNIT] = gr.Radio(choices, value=COUNTS, label="Cell values")
-        controls[ERRORS_ONLY] = gr.Checkbox(False, label="Errors only", min_width=150)
-    keys = (MODEL, OTHER_MODEL, TESTS, UNIT, ERRORS_ONLY)
+        controls.add(keys.CELL_UNIT, gr.Radio)
+        controls.add(keys.ERRORS_ONLY, gr.Checkbox, min_width=150)
+    names = [key.name for key in (*MODELS, keys.CELL_UNIT, keys.ERRORS_ONLY)]
 
     def save_png(folder, *values):
-        state = ViewState(None, "", dict(zip(keys, values, strict=True)))
-        matrix = read_matrix(choose_context(context, state), state)
+        state = ViewState(None, "", dict(zip(names, values, strict=True)))
+        matrix = read_matrix(choose_context(context, state), state, state[keys.ERRORS_ONLY])
         path = folder / f"{matrix.file.replace('/', '-')}.png"
         path.write_bytes(figure_to_png(plot_cells(matrix, matrix.title)))
         return str(path)
 
-    settings = [controls[key] for key in keys]
+    settings = [controls[name] for name in names]
     with gr.Row(elem_id="confusion-result"):
         with gr.Column():
             add_view("confusion_matrix", elem_id="confusion-matrix")
@@ -103,19 +101,21 @@ def build(context: AppContext, controls: MutableMapping[str, Component]) -> None
         gr.Markdown(CONFUSION_INTRO)
 
 
+@needs(*MODELS, keys.CELL_UNIT, keys.ERRORS_ONLY)
 def matrix_payload(context: AppContext, state: ViewState) -> ViewData:
     """Return the confusion matrix, and the models to choose from. Raises `RunError`."""
-    matrix = read_matrix(context, state)
+    matrix = read_matrix(context, state, state[keys.ERRORS_ONLY])
     return ViewData(matrix_to_payload(matrix), describe_menus(context, state))
 
 
+@needs(*MODELS, keys.CELL_UNIT, keys.CELL, keys.CELL_PAGE)
 def cell_payload(context: AppContext, state: ViewState) -> dict:
     """Return the title and the images of the chosen cell. Raises `RunError`.
 
     If no cell is chosen, or if the models do not have both classes, the result is a list of cells.
     """
     matrix = read_matrix(context, state)
-    cell = find_cell(matrix.classes, state.read_text("confusion.cell"))
+    cell = find_cell(matrix.classes, state[keys.CELL])
     if cell is None:
         return {"run": matrix.run, "pairs": most_confused_cells(matrix)}
     label, order = cell_label(matrix, *cell), "Most confident first."
@@ -126,22 +126,21 @@ def cell_payload(context: AppContext, state: ViewState) -> dict:
     query = ImageQuery(matrix.run, Filters("all", *cell), other)
     return {
         "title": document_payload(title),
-        "pictures": gallery_payload(context, query, read_page(state, "confusion.page")),
+        "pictures": gallery_payload(context, query, int(state[keys.CELL_PAGE])),
     }
 
 
 PAYLOADS: dict[str, Payload] = {"confusion_matrix": matrix_payload, "confusion_cell": cell_payload}
 
 
-def read_matrix(context: AppContext, state: ViewState) -> ConfusionCells:
+def read_matrix(context: AppContext, state: ViewState, errors_only: bool = False) -> ConfusionCells:
     """Return the confusion matrix of the view state.
 
     Raises `RunError` without an evaluated run, or if both runs have different test images.
     """
     name, other = require_models(context, state)
     group = comparable_predictions(context, name)
-    unit = state.read_choice(UNIT, UNITS, COUNTS)
-    errors_only = state.read_flag(ERRORS_ONLY, False)
+    unit = state[keys.CELL_UNIT]
     if other.endswith(ORIGINAL_SUFFIX):
         return compute_test_set_difference(group, name, context.find_run(other), unit, errors_only)
     if other and other not in group.names:

@@ -1,7 +1,7 @@
 // Confusion matrix of buttons with arrow-key navigation. At its right are the images of the chosen cell; without a
 // cell, a list of the largest errors. The cell is a text of the view state: true and predicted class.
 import { documentIn } from "../../components/documents.js";
-import { defineGallery, galleryIn } from "../../components/gallery.js";
+import { galleryIn, resetPageOf } from "../../components/gallery.js";
 import { actionButton, csv, roving, saveText } from "../../components/shared.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
@@ -9,11 +9,8 @@ import { fill, TEXTS } from "../../texts.js";
 
 const texts = TEXTS.confusion_matrix;
 const MODELS = ["results.tests", "results.model", "results.other"];
-const SETTINGS = [...MODELS, "confusion.unit", "confusion.errors_only"];
-const MAX_CELL = 400; // characters of the two class names
 
-store.defineParam("confusion.cell", { parse: (text) => text.slice(0, MAX_CELL) });
-defineGallery("confusion", [...MODELS, "confusion.cell"]);
+resetPageOf("confusion", [...MODELS, "confusion.cell"]);
 
 const encode = ({ classes }, i, j) => `${classes[i]},${classes[j]}`;
 let scrolls = false; // whether the user has chosen a cell whose images have not arrived yet
@@ -79,7 +76,6 @@ function pairs({ run, pairs: all }) {
 
 store.define("confusion_matrix", {
   skeleton: "tiles",
-  needs: SETTINGS,
   follows: ["confusion.cell"],
   render(element, value, state) {
     const words = value.words.map((text) => markup`<p class="quiet">${text}</p>`);
@@ -93,7 +89,6 @@ store.define("confusion_matrix", {
 });
 
 store.define("confusion_cell", {
-  needs: [...MODELS, "confusion.unit", "confusion.cell", "confusion.page"],
   follows: ["confusion.all_models"],
   create(element) {
     render(

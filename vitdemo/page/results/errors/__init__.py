@@ -8,10 +8,9 @@ The tab has three views. The browser chooses the kind of images and the page of 
     errors_pictures: see `vitdemo.page.gallery`
 """
 
-from collections.abc import MutableMapping
+from dataclasses import replace
 
 import gradio as gr
-from gradio.components import Component
 
 from vitdemo.analyses.predictions import (
     ComparablePredictions,
@@ -21,36 +20,26 @@ from vitdemo.analyses.predictions import (
 )
 from vitdemo.context import AppContext
 from vitdemo.metrics.error_selection import Filters, MutualConfusion, mutual_confusions
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import Payload, ViewData, ViewState, add_view
-from vitdemo.page.gallery import gallery_payload, read_page
+from vitdemo.page.gallery import gallery_payload
 from vitdemo.page.gradio_patches import UncheckedDropdown
-from vitdemo.page.results.models import describe_menus, require_models
+from vitdemo.page.kit import Controls
+from vitdemo.page.results.models import MODELS, describe_menus, require_model
+from vitdemo.page.view_state import needs
 
-ANY_CLASS_VALUE = ""  # value of the choice "any class"
-ANY_CLASS = ("any class", ANY_CLASS_VALUE)
+ANY_CLASS = ("any class", "")
 MAX_CLASS_PAIRS = 10
 MULTI_MODEL_KINDS = ("only_right", "all_wrong")  # these depend on the predictions of other models
-KIND_TEXTS = {  # kind -> label and explanation
-    "errors": ("Errors", "{run} predicted the wrong class."),
-    "right": ("Correct predictions", "{run} predicted the correct class."),
-    "all": ("All images", "All predictions of {run}."),
-    "only_right": (
-        "Only this model correct",
-        "Out of {count}, only {run} predicted the correct class.",
-    ),
-    "all_wrong": ("All models wrong", "All {count} predicted a wrong class."),
-    "label_errors": (
-        "Possible label errors",
-        "The mean prediction of {count} contradicts the given label, according to confident "
-        "learning (Northcutt, Jiang & Chuang 2021). The label may still be correct. The four "
-        "included models flag 10 test images of CIFAR-10.",
-    ),
-}
-ORDER_CHOICES = {
-    "Most confident first": "most_confident",
-    "Smallest margin first": "least_sure",
-    "Likeliest label error first": "doubtful_label",
-    "By image number": "data_set",
+KIND_TEXTS = {  # explanation by kind
+    "errors": "{run} predicted the wrong class.",
+    "right": "{run} predicted the correct class.",
+    "all": "All predictions of {run}.",
+    "only_right": "Out of {count}, only {run} predicted the correct class.",
+    "all_wrong": "All {count} predicted a wrong class.",
+    "label_errors": "The mean prediction of {count} contradicts the given label, according to "
+    "confident learning (Northcutt, Jiang & Chuang 2021). The label may still be correct. The four "
+    "included models flag 10 test images of CIFAR-10.",
 }
 ORDER_HELP = (
     "**Both directions** also shows images with the two classes swapped. The **margin** is the "
@@ -64,34 +53,36 @@ TEXTS = {
     "pairs": "Pairs of classes",
     "pairs_title": "Most confused pairs of classes",
 }
-DEFAULT_KIND, DEFAULT_ORDER = "errors", "most_confident"
+
+FILTERS = (
+    *MODELS,
+    keys.TRUE_CLASS,
+    keys.PREDICTED,
+    keys.BOTH_DIRECTIONS,
+    keys.LOWEST_CONFIDENCE,
+    keys.HIGHEST_CONFIDENCE,
+)
 
 
-def build(context: AppContext, controls: MutableMapping[str, Component]) -> None:
+def build(context: AppContext, controls: Controls) -> None:
     with gr.Row(elem_id="errors-columns", equal_height=False):
         with gr.Column(elem_id="errors-filters", scale=0, min_width=230):
             add_view("errors_kinds", elem_id="errors-kinds")
             with gr.Row(elem_classes="vd-filters"):
-                controls["errors.true"] = _class_choice("True class", "errors-true")
-                controls["errors.predicted"] = _class_choice("Predicted class", "errors-predicted")
-                controls["errors.both"] = gr.Checkbox(False, label="Both directions", min_width=110)
-                controls["errors.order"] = gr.Dropdown(
-                    list(ORDER_CHOICES.items()),
-                    value=DEFAULT_ORDER,
-                    label="Order",
-                    min_width=110,
-                    elem_id="errors-order",
-                )
+                for key in (keys.TRUE_CLASS, keys.PREDICTED):
+                    controls.add(key, UncheckedDropdown, [ANY_CLASS], value="", min_width=110)
+                controls.add(keys.BOTH_DIRECTIONS, gr.Checkbox, min_width=110)
+                controls.add(keys.ERROR_ORDER, gr.Dropdown, min_width=110)
             with gr.Accordion("Confused pairs and confidence", open=False, elem_id="errors-more"):
                 add_view("errors_pairs", elem_id="errors-pairs")
-                low, high = "Minimum confidence, %", "Maximum confidence, %"
-                controls["errors.low"] = _percent_slider(0, low, "errors-low")
-                controls["errors.high"] = _percent_slider(100, high, "errors-high")
+                for key in (keys.LOWEST_CONFIDENCE, keys.HIGHEST_CONFIDENCE):
+                    controls.add(key, gr.Slider, min_width=200)
                 gr.Markdown(ORDER_HELP)
         with gr.Column(min_width=300):
             add_view("errors_pictures", elem_id="errors-pictures")
 
 
+@needs(*FILTERS)
 def kinds_payload(context: AppContext, state: ViewState) -> ViewData:
     """Return the filter buttons, and the models and classes to choose from.
 
@@ -101,30 +92,34 @@ def kinds_payload(context: AppContext, state: ViewState) -> ViewData:
     group = available_predictions(context, query.run)
     choices = [ANY_CLASS, *((name, name) for name in group.classes)]
     true, predicted = (
-        ANY_CLASS_VALUE if c is None else group.classes[c]
-        for c in (query.filters.true, query.filters.predicted)
+        "" if c is None else group.classes[c] for c in (query.filters.true, query.filters.predicted)
     )
     return ViewData(
         kind_buttons(group, query, count_kinds(context, query)),
         {
             **describe_menus(context, state),
-            "errors.true": {"choices": choices, "value": true},
-            "errors.predicted": {"choices": choices, "value": predicted},
+            keys.TRUE_CLASS.name: {"choices": choices, "value": true},
+            keys.PREDICTED.name: {"choices": choices, "value": predicted},
         },
     )
 
 
+@needs(keys.TEST_SET, keys.RESULTS_MODEL)
 def pairs_payload(context: AppContext, state: ViewState) -> dict:
     """Return a button for each of the most confused class pairs. Raises `RunError`."""
-    name, _ = require_models(context, state)
+    name = require_model(context, state)
     group = available_predictions(context, name)
     found = mutual_confusions(group.confusion_matrix(name), MAX_CLASS_PAIRS)
     return {"chips": [_pair_button(pair, group.classes) for pair in found]}
 
 
+@needs(*FILTERS, keys.ERROR_KIND, keys.ERROR_ORDER, keys.ERRORS_PAGE)
 def pictures_payload(context: AppContext, state: ViewState) -> dict:
     """Return the payload of the gallery. Raises `RunError`."""
-    return gallery_payload(context, read_query(context, state), read_page(state, "errors.page"))
+    query, page = read_query(context, state), int(state[keys.ERRORS_PAGE])
+    chosen = {"kind": state[keys.ERROR_KIND], "order": state[keys.ERROR_ORDER]}
+    filters = replace(query.filters, **chosen)
+    return gallery_payload(context, replace(query, filters=filters), page)
 
 
 PAYLOADS: dict[str, Payload] = {
@@ -135,30 +130,21 @@ PAYLOADS: dict[str, Payload] = {
 
 
 def read_query(context: AppContext, state: ViewState) -> ImageQuery:
-    """Return the query of the view state. An unknown class means any class. Raises `RunError`."""
-    name, _ = require_models(context, state)
+    """Return the query of the view state, without kind and order. Raises `RunError`.
+
+    An unknown class means any class.
+    """
+    name = require_model(context, state)
     classes = available_predictions(context, name).classes
-    true, predicted = (state.read_text(key) for key in ("errors.true", "errors.predicted"))
+    true, predicted = state[keys.TRUE_CLASS], state[keys.PREDICTED]
     filters = Filters(
-        kind=state.read_choice("errors.kind", KIND_TEXTS, DEFAULT_KIND),
         true=classes.index(true) if true in classes else None,
         predicted=classes.index(predicted) if predicted in classes else None,
-        either_way=state.read_flag("errors.both", False),
-        low=state.read_number("errors.low", 0, 100, 0) / 100,
-        high=state.read_number("errors.high", 0, 100, 100) / 100,
-        order=state.read_choice("errors.order", ORDER_CHOICES.values(), DEFAULT_ORDER),
+        either_way=state[keys.BOTH_DIRECTIONS],
+        low=state[keys.LOWEST_CONFIDENCE] / 100,
+        high=state[keys.HIGHEST_CONFIDENCE] / 100,
     )
     return ImageQuery(name, filters)
-
-
-def _class_choice(label: str, elem_id: str) -> gr.Dropdown:
-    return UncheckedDropdown(
-        [ANY_CLASS], value=ANY_CLASS_VALUE, label=label, min_width=110, elem_id=elem_id
-    )
-
-
-def _percent_slider(value: int, label: str, elem_id: str) -> gr.Slider:
-    return gr.Slider(0, 100, value, step=1, label=label, min_width=200, elem_id=elem_id)
 
 
 def kind_buttons(group: ComparablePredictions, query: ImageQuery, counts: dict[str, int]) -> dict:
@@ -172,7 +158,7 @@ def kind_buttons(group: ComparablePredictions, query: ImageQuery, counts: dict[s
             "off": alone if kind in MULTI_MODEL_KINDS else None,
             "text": describe_kind(group, query.run, kind),
         }
-        for kind, (words, _) in KIND_TEXTS.items()
+        for kind, words in keys.ERROR_KIND.choices.items()
     ]
     only = describe_filters(group, query.filters)
     return {"chips": chips, "only": only, "messages": list(group.exclusion_messages)}
@@ -197,7 +183,7 @@ def describe_kind(group: ComparablePredictions, name: str, kind: str) -> str:
     if alone and kind in MULTI_MODEL_KINDS:
         return f"Only {name} was tested on these images, so there is nothing to compare."
     count = "one model" if alone else f"{len(group.runs)} models"
-    return KIND_TEXTS[kind][1].format(run=name, count=count)
+    return KIND_TEXTS[kind].format(run=name, count=count)
 
 
 def _pair_button(pair: MutualConfusion, classes: tuple[str, ...]) -> dict:

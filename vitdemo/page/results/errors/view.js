@@ -1,12 +1,11 @@
 // The Errors tab: buttons that filter test images, and the gallery of these images.
-import { defineGallery, galleryIn } from "../../components/gallery.js";
+import { galleryIn, resetPageOf } from "../../components/gallery.js";
 import { roving } from "../../components/shared.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { fillParts, TEXTS } from "../../texts.js";
 
 const texts = TEXTS.errors;
-const KINDS = ["errors", "right", "all", "only_right", "all_wrong", "label_errors"];
 const DEFAULT_ORDER = "most_confident";
 const ANY_CLASS = { "errors.true": "", "errors.predicted": "", "errors.both": false };
 const NO_FILTER = { ...ANY_CLASS, "errors.low": 0, "errors.high": 100 }; // values that exclude no image
@@ -14,8 +13,7 @@ const MODEL = ["results.tests", "results.model"];
 const FILTERS = [...MODEL, ...Object.keys(NO_FILTER)];
 const number = new Intl.NumberFormat("en");
 
-store.defineParam("errors.kind", { start: KINDS[0], parse: (text) => KINDS.find((kind) => kind === text) });
-defineGallery("errors", [...FILTERS, "errors.kind", "errors.order"]);
+resetPageOf("errors", [...FILTERS, "errors.kind", "errors.order"]);
 
 const change = (values) =>
   store.updateControls(Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { value }])));
@@ -74,7 +72,6 @@ function clearing(words) {
 }
 
 store.define("errors_kinds", {
-  needs: FILTERS,
   follows: ["errors.kind"],
   create(element) {
     function draw({ chips, only: filters, messages }, kind) {
@@ -95,7 +92,6 @@ store.define("errors_kinds", {
 });
 
 store.define("errors_pairs", {
-  needs: MODEL,
   follows: ["errors.true", "errors.predicted", "errors.both"],
   create(element) {
     function draw(chips, state) {
@@ -109,7 +105,6 @@ store.define("errors_pairs", {
 
 store.define("errors_pictures", {
   skeleton: "tiles",
-  needs: [...FILTERS, "errors.kind", "errors.order", "errors.page"],
   follows: ["errors.all_models"],
   create(element) {
     return { render: galleryIn(element, "errors") };

@@ -1,10 +1,11 @@
 """The section Per-class metrics: class metrics, curves, and a paired test of two models."""
 
 import gradio as gr
-from gradio.components import Component
 
 from vitdemo.context import AppContext
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import add_view
+from vitdemo.page.kit import Controls
 from vitdemo.page.results.per_class_metrics import classes, curves, pair
 
 PAYLOADS = {part.VIEW: part.payload for part in (classes, pair, curves)}
@@ -14,17 +15,17 @@ TEXTS = {
 }
 
 
-def build(context: AppContext, controls: dict[str, Component]) -> None:
+def build(context: AppContext, controls: Controls) -> None:
     add_view(pair.VIEW, elem_id="paired-test")  # empty without a second model
     add_view(classes.VIEW, elem_id="per-class")
     gr.Markdown("## ROC and precision-recall curves")
     with gr.Row(elem_classes="vd-filters"):
-        controls[curves.CLASSES] = gr.Dropdown(
+        controls.add(
+            keys.CURVE_CLASSES,
+            gr.Dropdown,
             [],
             value=[],
             multiselect=True,
-            max_choices=curves.MAX_CURVE_CLASSES,
-            label=f"Classes (up to {curves.MAX_CURVE_CLASSES})",
-            elem_id="curve-classes",
+            max_choices=keys.MAX_CURVE_CLASSES,
         )
     add_view(curves.VIEW, elem_id="ranking")

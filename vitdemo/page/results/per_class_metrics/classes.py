@@ -22,7 +22,8 @@ from vitdemo.metrics.classification_report import (
 )
 from vitdemo.page.bridge import ViewData, ViewState, document_payload
 from vitdemo.page.kit import NO_EVALUATION_MESSAGE
-from vitdemo.page.results.models import choose_models, describe_menus
+from vitdemo.page.results.models import MODELS, choose_models, describe_menus
+from vitdemo.page.view_state import needs
 from vitdemo.report.class_metrics import (
     METRICS_INTRO,
     class_metrics_table,
@@ -36,6 +37,7 @@ TICK_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2)
 MAX_TICKS = 6
 
 
+@needs(*MODELS)
 def payload(context: AppContext, state: ViewState) -> ViewData:
     name, other = choose_models(context, state)
     return ViewData(metrics_to_payload(context, name, other), describe_menus(context, state))

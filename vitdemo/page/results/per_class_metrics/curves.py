@@ -28,13 +28,13 @@ from vitdemo.metrics.classification_report import (
     compute_ranking_report,
 )
 from vitdemo.metrics.ranking_curves import RankingCurve, precision_at
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ViewData, ViewState, document_payload
-from vitdemo.page.results.models import choose_models
+from vitdemo.page.results.models import MODELS, choose_models
+from vitdemo.page.view_state import needs
 from vitdemo.report.class_metrics import number_cell
 
 VIEW = "ranking_curves"
-CLASSES = "metrics.classes"  # state key
-MAX_CURVE_CLASSES = len(HUES)  # each class needs a different colour
 RECALL_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 MAX_CSV_POINTS = 201  # maximum number of points per curve in the CSV file
 RANKING_CURVES_INTRO = (
@@ -57,32 +57,33 @@ RANKING_TERMS = {
 }
 
 
+@needs(*MODELS, keys.CURVE_CLASSES)
 def payload(context: AppContext, state: ViewState) -> ViewData:
     """Return the document of the curves, and the classes to choose from.
 
     The document is empty if the view of the class metrics reports an error.
     """
     name, other = choose_models(context, state)
-    wanted = state.read_names(CLASSES)
+    wanted = state[keys.CURVE_CLASSES]
     try:
         report = context.cache.call(compute_classification_report, context.find_run(name))
     except VitdemoError:
-        return ViewData([], {CLASSES: {"choices": [], "value": wanted}})
+        return ViewData([], {keys.CURVE_CLASSES.name: {"choices": [], "value": wanted}})
     choices, chosen = choose_classes(report, wanted)
     blocks = ranking_blocks(context, [each for each in (name, other) if each], chosen)
     menu = {"choices": [(each, each) for each in choices], "value": chosen}
-    return ViewData(document_payload(blocks), {CLASSES: menu})
+    return ViewData(document_payload(blocks), {keys.CURVE_CLASSES.name: menu})
 
 
 def choose_classes(
     report: ClassificationReport, wanted: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """Return all tested classes, and at most `MAX_CURVE_CLASSES` tested classes of `wanted`.
+    """Return all tested classes, and at most `keys.MAX_CURVE_CLASSES` tested classes of `wanted`.
 
     If no wanted class was tested, the class with the lowest F1 is chosen. An empty choice stays.
     """
     tested = [c for c, n in zip(report.classes, report.support, strict=True) if n]
-    kept = [c for c in wanted if c in tested][:MAX_CURVE_CLASSES]
+    kept = [c for c in wanted if c in tested][: keys.MAX_CURVE_CLASSES]
     worst = report.classes[report.worst_first[0]]
     return tested, kept if kept or not wanted else [worst]
 

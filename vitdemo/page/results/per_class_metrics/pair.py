@@ -5,13 +5,15 @@ from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
 from vitdemo.metrics.classification_report import compare_runs, compute_classification_report
 from vitdemo.page.bridge import ViewState, document_payload
-from vitdemo.page.results.models import choose_models
+from vitdemo.page.results.models import MODELS, choose_models
+from vitdemo.page.view_state import needs
 from vitdemo.report.comparison import independent_test_blocks, paired_test_blocks
 from vitdemo.runs.user_test_set import ORIGINAL_SUFFIX
 
 VIEW = "paired_test"
 
 
+@needs(*MODELS)
 def payload(context: AppContext, state: ViewState) -> list:
     """Return the document of the paired test; empty without a second model.
 

@@ -6,11 +6,10 @@ import * as store from "../../store.js";
 import { TEXTS } from "../../texts.js";
 
 const texts = TEXTS.per_class_metrics;
-const MODELS = ["results.tests", "results.model", "results.other"];
 const CLASSES = "metrics.classes";
 
-store.defineDocument("paired_test", [...MODELS]);
-store.defineDocument("ranking_curves", [...MODELS, CLASSES], { skeleton: "figures" });
+store.defineDocument("paired_test");
+store.defineDocument("ranking_curves", { skeleton: "figures" });
 
 // Marks of one metric: the chosen model above the compared model, which is hollow.
 function strip(marks, { ticks, models }) {
@@ -93,7 +92,6 @@ function plotIn(place) {
 
 store.define("class_metrics", {
   skeleton: "rows",
-  needs: MODELS,
   follows: [CLASSES],
   create(element) {
     render(

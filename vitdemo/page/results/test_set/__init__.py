@@ -10,12 +10,13 @@ user, unless the page is local: then it stays until the page ends. The chosen te
 the view state, its name.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 
 import gradio as gr
-from gradio.components import Component
 
 from vitdemo.analyses.test_set_evaluation import (
     compare_test_sets,
@@ -29,8 +30,9 @@ from vitdemo.context import AppContext
 from vitdemo.custom_classes import MAX_CUSTOM_NAME_LENGTH, ImageCollection
 from vitdemo.data.image_folders import SYSTEM_NAMES, format_some_names
 from vitdemo.errors import DataError, RunError
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import (
-    Handlers,
+    Feature,
     Payload,
     Report,
     ViewData,
@@ -41,12 +43,13 @@ from vitdemo.page.bridge import (
 from vitdemo.page.components import are_uploads
 from vitdemo.page.components.run_choice import RunChoice, describe_menu
 from vitdemo.page.gradio_patches import session_value
+from vitdemo.page.kit import Controls
 from vitdemo.page.results.models import SAME_MODEL
+from vitdemo.page.view_state import needs
 from vitdemo.report.comparison import test_set_blocks
 from vitdemo.runs.user_test_set import UserTestSet
 
 VIEW = "test_set"
-TESTS = "results.tests"  # state key: name of the chosen test set, "" for the original test set
 ADD, REMOVE, EVALUATE = "tests.add", "tests.remove", "tests.evaluate"
 MAX_CLASSES, MAX_IMAGES = 100, 1000
 MAX_TEST_SETS = 10  # per user
@@ -89,14 +92,12 @@ class TestSetSession:
     removed: str = ""  # name of the last removed test set, which may still be in the view state
 
 
-def build(context: AppContext, controls: dict[str, Component], *, for_all: bool) -> Handlers:
+def build(context: AppContext, controls: Controls, *, for_all: bool) -> Feature:
     """Lay out the view and the menu of test sets, and add the menu to `controls`.
 
     With `for_all`, each test set belongs to all users of the page.
     """
-    controls[TESTS] = RunChoice(
-        [], label="Test images", nobody=ORIGINAL_LABEL, elem_id="results-tests"
-    )
+    controls.add(keys.TEST_SET, RunChoice, [], nobody=ORIGINAL_LABEL)
 
     def discard(session: TestSetSession) -> None:
         for test_set_id in session.ids:
@@ -108,13 +109,13 @@ def build(context: AppContext, controls: dict[str, Component], *, for_all: bool)
         delete_callback=None if for_all else discard,
     )
     add_view(VIEW, elem_id="test-set")
-    return make_handlers(lambda: session_value(session), for_all=for_all)
+    return make_feature(lambda: session_value(session), for_all=for_all)
 
 
-def make_handlers(session: Callable[[], TestSetSession], *, for_all: bool) -> Handlers:
+def make_feature(session: Callable[[], TestSetSession], *, for_all: bool) -> Feature:
     """Return the functions of the view; `session` returns the value of the current user."""
-    return Handlers(
-        payloads={VIEW: lambda context, state: payload(context, state, session(), for_all)},
+    return Feature(
+        payloads={VIEW: partial(payload, session, for_all)},
         tasks={EVALUATE: evaluate},
         actions={
             ADD: lambda context, state, fields: add(context, state, session(), fields, for_all),
@@ -128,7 +129,7 @@ def choose_context(context: AppContext, state: ViewState) -> AppContext:
 
     Raises `RunError` if no model was evaluated on it, or if it no longer exists.
     """
-    name = state.read_text(TESTS)
+    name = state[keys.TEST_SET]
     if not name:
         return context
     found = context.with_test_set(context.find_test_set_by_name(name))
@@ -138,15 +139,26 @@ def choose_context(context: AppContext, state: ViewState) -> AppContext:
 
 
 def on_chosen_test_set(payload: Payload) -> Payload:
-    return lambda context, state: payload(choose_context(context, state), state)
+    """Return the payload function of the chosen test set's context."""
+
+    @functools.wraps(payload)
+    def compute(context: AppContext, state: ViewState) -> object:
+        return payload(choose_context(context, state), state)
+
+    return compute
 
 
+@needs(keys.TEST_SET)
 def payload(
-    context: AppContext, state: ViewState, session: TestSetSession, for_all: bool
+    find_session: Callable[[], TestSetSession],
+    for_all: bool,
+    context: AppContext,
+    state: ViewState,
 ) -> ViewData:
     """Return the chosen test set, and the menu of test sets; see the module docstring."""
+    session = find_session()
     names = [tests.name for tests in context.list_test_sets()]
-    wanted, session.added = session.added or state.read_text(TESTS), ""
+    wanted, session.added = session.added or state[keys.TEST_SET], ""
     name = wanted if wanted in names else ""
     tests = context.find_test_set_by_name(name) if name else None
     data = {
@@ -162,7 +174,9 @@ def payload(
     }
     groups = [("Your test sets", names)] if names else []
     requested = "" if wanted == session.removed else wanted
-    return ViewData(data, {TESTS: describe_menu(groups, name, requested, NO_TEST_SET_WARNING)})
+    return ViewData(
+        data, {keys.TEST_SET.name: describe_menu(groups, name, requested, NO_TEST_SET_WARNING)}
+    )
 
 
 def describe_test_set(tests: UserTestSet) -> str:
@@ -224,7 +238,7 @@ def choose_name(wanted: object, used: Sequence[str]) -> str:
 
 def remove(context: AppContext, state: ViewState, session: TestSetSession) -> list[str]:
     """Remove the chosen test set. An action of the bridge. Raises `RunError`."""
-    tests = context.find_test_set_by_name(state.read_text(TESTS))
+    tests = context.find_test_set_by_name(state[keys.TEST_SET])
     context.remove_test_set(tests.id)
     session.problems, session.removed = (), tests.name
     return [VIEW]
@@ -236,7 +250,7 @@ def evaluate(context: AppContext, state: ViewState, report: Report) -> None:
     Raises `RunError` if the test set no longer exists or a model fails, and `Stopped` after a
     cancellation.
     """
-    tests = context.find_test_set_by_name(state.read_text(TESTS))
+    tests = context.find_test_set_by_name(state[keys.TEST_SET])
     if not list_testable_runs(context, tests):
         raise RunError(f"No model with the classes of '{tests.name}' exists any more.")
     with closing(evaluate_models(context, tests)) as steps:

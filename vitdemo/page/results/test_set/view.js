@@ -113,4 +113,4 @@ function createTestSet(element, { upload }) {
   };
 }
 
-store.define("test_set", { needs: [TESTS], create: createTestSet });
+store.define("test_set", { create: createTestSet });

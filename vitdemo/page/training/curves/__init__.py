@@ -16,7 +16,6 @@ from collections.abc import Sequence
 
 import gradio as gr
 import numpy as np
-from gradio.components import Component
 
 from vitdemo.context import AppContext
 from vitdemo.figures.curves import MAX_TRAINING_CURVES, LineStyle, choose_line_styles
@@ -26,17 +25,15 @@ from vitdemo.metrics.training_progress import (
     recipe_field,
     with_lineage_history,
 )
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ViewState, add_view
+from vitdemo.page.kit import Controls
 from vitdemo.page.training.run_choice import choose_runs
+from vitdemo.page.view_state import needs
 from vitdemo.report.training import PLOTS, TRAINING, CurvePlot, find_stage_epochs
 from vitdemo.runs import Run, get_lineage
 
 VIEW = "training_curves"
-SMOOTHING, SCALE, AXIS = "training.smoothing", "training.scale", "training.axis"  # state keys
-MAX_SMOOTHING = 0.95
-SMOOTHING_LABEL, SCALE_LABEL, AXIS_LABEL = "Smoothing", "Y-axis scale", "X-axis"
-SCALES = [("Linear", "linear"), ("Logarithmic", "log")]
-AXES = [("Epochs", "epoch"), ("Minutes", "minutes"), ("Percentage of the run", "share")]
 AXIS_UNITS = {"epoch": "epoch", "minutes": "minutes", "share": "percent of the run"}
 NO_RUN_MESSAGE = (
     f"There are no runs yet. Start one with `{TRAIN_COMMAND} vit-small-cpu`; it appears here."
@@ -47,22 +44,15 @@ MANY_RUNS_NOTE = f"For more than {MAX_TRAINING_CURVES} runs, only the validation
 TEXTS = {"plot_by_axis": "{plot}, by {axis}"}
 
 
-def build(controls: dict[str, Component]) -> None:
+def build(controls: Controls) -> None:
     add_view(VIEW, elem_id="plots")
     with gr.Row(elem_id="training-filters", elem_classes="vd-filters"):
-        controls[SMOOTHING] = gr.Slider(
-            0,
-            MAX_SMOOTHING,
-            0,
-            step=0.05,
-            label=SMOOTHING_LABEL,
-            min_width=200,
-            elem_id="smoothing",
-        )
-        controls[SCALE] = gr.Radio(SCALES, value="linear", label=SCALE_LABEL, min_width=200)
-        controls[AXIS] = gr.Radio(AXES, value="epoch", label=AXIS_LABEL, min_width=200)
+        controls.add(keys.SMOOTHING, gr.Slider, min_width=200)
+        controls.add(keys.CURVE_SCALE, gr.Radio, min_width=200)
+        controls.add(keys.CURVE_AXIS, gr.Radio, min_width=200)
 
 
+@needs(keys.CURVE_RUNS, unwatched=(keys.KNOWN_RUNS,))
 def payload(context: AppContext, state: ViewState) -> dict:
     found = context.list_runs()[0]
     return render_curves(found, choose_runs(found, state))
@@ -99,7 +89,7 @@ def render_curves(
 
 
 def x_positions(run: Run) -> dict[str, list[float]]:
-    """Return the position of each epoch of a run on each x-axis in `AXES`."""
+    """Return the position of each epoch of a run on each x-axis of `CURVE_AXIS`."""
     epochs, total = [record["epoch"] for record in run.history], count_planned_epochs(run)
     return {
         "epoch": epochs,

@@ -4,7 +4,6 @@ import * as trainingPlots from "./plots.js";
 
 store.define("training_curves", {
   skeleton: "figures",
-  needs: ["runs"],
   follows: trainingPlots.follows,
   create(element) {
     const draw = trainingPlots.trainingPlotsIn(element);

@@ -13,7 +13,6 @@ Letters: E epochs, L layers, C classes.
 """
 
 import gradio as gr
-from gradio.components import Component
 
 from vitdemo.analyses.snapshots import (
     Snapshots,
@@ -25,13 +24,15 @@ from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
 from vitdemo.jobs import JobQueue
 from vitdemo.jobs.state import find_followed_job
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ImageFile, ViewData, ViewState, add_view, load_square
 from vitdemo.page.components.run_choice import RunChoice, choose_run, describe_run_choices
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
+from vitdemo.page.kit import Controls
+from vitdemo.page.view_state import needs
 
 VIEW = "image_across_epochs"
-RUN, FOLLOWED = "training.animated", "training.followed"  # state keys
-TITLE, RUN_LABEL = "Image across epochs", "Animated run"
+TITLE = "Image across epochs"
 NO_SNAPSHOTS_MESSAGE = (
     "Training runs started here save their weights after each epoch. After the first epoch, the "
     "animation shows the attention and prediction for the image in Explore."
@@ -52,27 +53,29 @@ SHARE_DIGITS = 4  # decimals of a probability
 MAP_DIGITS = 3  # significant digits of a map's values, enough for the colours
 
 
-def build(controls: dict[str, Component]) -> None:
+def build(controls: Controls) -> None:
     gr.Markdown(f"### {TITLE}")
-    controls[RUN] = RunChoice([], label=RUN_LABEL, elem_id="film-of", min_width=220)
+    controls.add(keys.ANIMATED_RUN, RunChoice, [], min_width=220)
     add_view(VIEW, elem_id="film")
 
 
+@needs(keys.IMAGE, keys.ANIMATED_RUN, unwatched=(keys.FOLLOWED_RUN,))
 def payload(jobs: JobQueue, context: AppContext, state: ViewState) -> ViewData:
     """Return the animation of the chosen run, and the runs to choose from.
 
     The animation switches to each new training run of the page once.
     """
     runs = runs_with_snapshots(context)
-    name, followed = state.read_text(RUN), state.options.get(FOLLOWED)
+    name, followed = state[keys.ANIMATED_RUN], state[keys.FOLLOWED_RUN]
     job = find_followed_job(jobs.list_jobs())
     newest = job.name if job and job.name in [run.name for run in runs] else ""
-    is_first = not isinstance(followed, str)  # the browser has not shown an animation yet
+    is_first = followed is None  # the browser has not shown an animation yet
     if newest and newest != followed and not (is_first and name):
         name = newest
     name = choose_run(runs, name)
     data = {"followed": newest or (followed or ""), **animation_payload(context, state, name)}
-    return ViewData(data, {RUN: describe_run_choices(runs, name, state.read_text(RUN))})
+    menu = describe_run_choices(runs, name, state[keys.ANIMATED_RUN])
+    return ViewData(data, {keys.ANIMATED_RUN.name: menu})
 
 
 def animation_payload(context: AppContext, state: ViewState, name: str) -> dict:

@@ -7,9 +7,7 @@ import { fill, TEXTS } from "../../texts.js";
 
 const texts = TEXTS.image_across_epochs;
 const FRAME_MS = 700; // milliseconds per epoch
-const KEYS = { epoch: "training.epoch", layer: "training.layer" }; // an empty value: the last epoch or layer
-const number = (text) => (Number(text) > 0 ? Math.round(Number(text)) : undefined);
-for (const key of Object.values(KEYS)) store.defineParam(key, { parse: number });
+const KEYS = { epoch: "training.epoch", layer: "training.layer" }; // 0: the last epoch or layer
 
 // Index of the chosen epoch, or of the last epoch before it.
 function epochIndex({ epochs }, chosen) {
@@ -38,8 +36,8 @@ function create(element) {
 
   const chosenIndex = () => epochIndex(data, store.state[KEYS.epoch]);
   // The last epoch and layer stay the last ones when an epoch is added.
-  const chooseEpoch = (i) => store.set({ [KEYS.epoch]: i < data.epochs.length - 1 ? data.epochs[i] : "" });
-  const chooseLayer = (l) => store.set({ [KEYS.layer]: l < data.layers ? l : "" });
+  const chooseEpoch = (i) => store.set({ [KEYS.epoch]: i < data.epochs.length - 1 ? data.epochs[i] : 0 });
+  const chooseLayer = (l) => store.set({ [KEYS.layer]: l < data.layers ? l : 0 });
   const isAtEnd = () => chosenIndex() === data.epochs.length - 1;
 
   function pause() {
@@ -113,7 +111,7 @@ function create(element) {
     data = found;
     store.set({
       "training.followed": data.followed,
-      ...(isOtherRun ? { [KEYS.epoch]: "", [KEYS.layer]: "" } : {}),
+      ...(isOtherRun ? { [KEYS.epoch]: 0, [KEYS.layer]: 0 } : {}),
     });
     return data.message ? say(hint(data.message)) : show();
   }
@@ -125,7 +123,6 @@ function create(element) {
 
 store.define("image_across_epochs", {
   skeleton: "figures",
-  needs: ["image", "training.animated"],
   follows: Object.values(KEYS),
   create,
 });

@@ -11,9 +11,11 @@ from vitdemo.documents import Details, DocumentBlock, PickList, Text
 from vitdemo.documents.table import Cell, Table
 from vitdemo.metrics.recipe_ablation import find_ablations
 from vitdemo.metrics.training_progress import with_lineage_history
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ViewState, document_payload
 from vitdemo.page.training.curves import render_curves
 from vitdemo.page.training.run_choice import choose_runs
+from vitdemo.page.view_state import needs
 from vitdemo.report.training import MORE_PLOTS, final_results, learning_summary
 from vitdemo.runs import RECORD_FIELDS, Run
 
@@ -29,6 +31,7 @@ EPOCHS_TITLE = "Results by epoch"
 OPEN_ABLATION_LABEL = "Show the ablation of {name} in Compare models"
 
 
+@needs(keys.CURVE_RUNS, keys.SHOWS_MORE_RESULTS, unwatched=(keys.KNOWN_RUNS,))
 def payload(context: AppContext, state: ViewState) -> dict:
     found = context.list_runs()[0]
     shown = choose_runs(found, state)

@@ -29,7 +29,6 @@ function create(element) {
 }
 
 store.define("training_results", {
-  needs: ["runs", OPEN],
   follows: trainingPlots.follows,
   create,
 });

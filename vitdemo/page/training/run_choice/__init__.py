@@ -1,43 +1,45 @@
 """The legend that selects runs in the tab Train, and the status of runs in progress.
 
 The data of the view are {"runs": names of all runs, "in_progress": bool, "is_training": bool}. The
-browser sends the names back under the state key `KNOWN`, so that new runs are recognised.
+browser sends the names back under the state key `KNOWN_RUNS`, so that new runs are recognised.
 """
 
 from collections.abc import Sequence
 
-from gradio.components import Component
-
 from vitdemo.context import AppContext
 from vitdemo.figures.curves import MAX_TRAINING_CURVES, choose_line_styles
 from vitdemo.jobs import JobQueue
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ViewData, ViewState, add_view
 from vitdemo.page.components.run_choice import MODELS_GROUP, UNFINISHED_GROUP, group_runs
-from vitdemo.page.components.run_list import NOT_CHOSEN, RunList
+from vitdemo.page.components.run_list import RunList
+from vitdemo.page.kit import Controls
+from vitdemo.page.state_key import NOT_CHOSEN
+from vitdemo.page.view_state import needs
 from vitdemo.runs import Run
 from vitdemo.runs.steps import is_in_progress
 
 VIEW = "training_runs"
-RUNS, KNOWN = "runs", "training.known"  # state keys
-RUNS_LABEL, MORE_LABEL = "Runs", "More runs"
+MORE_LABEL = "More runs"
 
 
-def build(context: AppContext, controls: dict[str, Component]) -> None:
+def build(context: AppContext, controls: Controls) -> None:
     found = context.list_runs()[0]
     defaults = default_run_names(found)
-    controls[RUNS] = RunList(
+    controls.add(
+        keys.CURVE_RUNS,
+        RunList,
         group_runs(found),
-        NOT_CHOSEN,
+        [*NOT_CHOSEN],
         defaults=defaults,
         shown=[MODELS_GROUP, UNFINISHED_GROUP],
         more=MORE_LABEL,
         looks=describe_looks(found, defaults),
-        label=RUNS_LABEL,
-        elem_id="runs",
     )
     add_view(VIEW, elem_id="training-runs")
 
 
+@needs(keys.CURVE_RUNS, unwatched=(keys.KNOWN_RUNS,))
 def payload(jobs: JobQueue | None, context: AppContext, state: ViewState) -> ViewData:
     """Return the names and the status of all runs, and the runs to choose from."""
     found = context.list_runs()[0]
@@ -49,13 +51,13 @@ def payload(jobs: JobQueue | None, context: AppContext, state: ViewState) -> Vie
         "is_training": is_training,
     }
     names, defaults = [run.name for run in choose_runs(found, state)], default_run_names(found)
-    value = NOT_CHOSEN if names == defaults else names
+    value = [*NOT_CHOSEN] if names == defaults else names
     props = {
         "groups": group_runs(found),
         "defaults": defaults,
         "looks": describe_looks(found, names),
     }
-    return ViewData(data, {RUNS: {"props": props, "value": value}})
+    return ViewData(data, {keys.CURVE_RUNS.name: {"props": props, "value": value}})
 
 
 def describe_looks(runs: Sequence[Run], names: Sequence[str]) -> dict[str, dict]:
@@ -84,9 +86,9 @@ def default_run_names(runs: Sequence[Run]) -> list[str]:
 
 def choose_runs(runs: Sequence[Run], state: ViewState) -> list[Run]:
     """Return the chosen runs of `runs`, and new runs with weights or in training."""
-    names, known = state.read_names(RUNS), state.read_names(KNOWN)
+    names, known = state[keys.CURVE_RUNS], state[keys.KNOWN_RUNS]
     defaults = default_run_names(runs)
-    if names == NOT_CHOSEN:
+    if names == [*NOT_CHOSEN]:
         names = defaults
     elif known:
         names += [name for name in defaults if name not in known]

@@ -9,7 +9,6 @@ store.watch(["tab"], () => {
 });
 
 store.define("training_runs", {
-  needs: ["runs"],
   pollSeconds: ({ in_progress: isInProgress }) => (isInProgress ? POLL_SECONDS : 0),
   render(_element, { runs, is_training: isTraining }) {
     store.set({ "training.known": runs });

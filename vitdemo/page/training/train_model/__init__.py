@@ -15,17 +15,18 @@ from vitdemo.figures.curves import COLOURS
 from vitdemo.installation import APP_NAME, TRAIN_COMMAND
 from vitdemo.jobs import JOB_ACTIONS, JobQueue
 from vitdemo.jobs.state import Job, find_followed_job
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ViewData, ViewState, add_view
 from vitdemo.page.components.run_choice import choose_run, describe_run_choices
 from vitdemo.page.components.task_list import parse_task_action
 from vitdemo.page.data import download
 from vitdemo.page.kit import LIGHT_QUEUE, NO_PROGRESS, check_training_allowed, show_user_errors
 from vitdemo.page.training.train_model.form import (
-    BASELINE,
     JS_UPDATE_JOBS,
     TrainingForm,
 )
 from vitdemo.page.training.train_model.jobs import job_rows
+from vitdemo.page.view_state import needs
 from vitdemo.runs import read_history
 from vitdemo.runs.steps import read_steps
 
@@ -78,18 +79,20 @@ def build(context: AppContext, controls: dict[str, Component], jobs: JobQueue | 
     acted.then(None, js=JS_UPDATE_JOBS, **NO_PROGRESS)
 
 
+@needs(keys.BASELINE_RUN)
 def jobs_payload(jobs: JobQueue, context: AppContext, state: ViewState) -> ViewData:
     """Return a row for each training run of the page, and the baselines to choose from."""
     tested = [run for run in context.list_runs()[0] if run.has_evaluation]
-    baseline = choose_run(tested, state.read_text(BASELINE), optional=True)
+    baseline = choose_run(tested, state[keys.BASELINE_RUN], optional=True)
     rows = [asdict(row) for row in job_rows(jobs, context)]
     is_busy = has_unfinished_job(jobs)
     return ViewData(
         {"rows": rows, "note": QUEUED_NOTE if is_busy else "", "in_progress": is_busy},
-        {BASELINE: describe_run_choices(tested, baseline, state.read_text(BASELINE))},
+        {keys.BASELINE_RUN.name: describe_run_choices(tested, baseline, state[keys.BASELINE_RUN])},
     )
 
 
+@needs()
 def live_payload(jobs: JobQueue, context: AppContext, state: ViewState) -> dict:
     """Return the live curves of the run in progress, or of the newest run."""
     plots = render_live_curves(find_followed_job(jobs.list_jobs()))

@@ -6,7 +6,6 @@ The form is not part of the view state, except the baseline.
 import math
 
 import gradio as gr
-from gradio.components import Component
 
 from vitdemo.context import AppContext
 from vitdemo.errors import JobError, VitdemoError
@@ -14,20 +13,20 @@ from vitdemo.jobs import JobQueue
 from vitdemo.jobs.cost import estimate_training_cost
 from vitdemo.jobs.options import OPTIONS, PRESETS, TrainingOption, get_preset, preset_values
 from vitdemo.jobs.state import ACTIVE_STATES
+from vitdemo.page import state_keys as keys
 from vitdemo.page.components.run_choice import RunChoice
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
     LONG_QUEUE,
     NO_PROGRESS,
+    Controls,
     check_training_allowed,
     show_user_errors,
 )
 
-BASELINE = "training.baseline"  # state key
 DEFAULT_PRESET = next(iter(PRESETS))
-RECIPE_LABEL, SETTINGS_TITLE, BASELINE_LABEL = "Recipe", "Recipe settings", "Baseline"
+RECIPE_LABEL, SETTINGS_TITLE = "Recipe", "Recipe settings"
 NO_BASELINE_LABEL = "None (no guess)"
-BASELINE_HELP = "run to compare the result with; requires a guess"
 GUESS_LABEL = "Expected gain"
 GUESS_PLACEHOLDER = "percentage points of validation accuracy, for example +2.5"
 START_LABEL = "Start training"
@@ -39,7 +38,7 @@ JS_UPDATE_JOBS = "() => vitdemo.loaded.then(({ trainingJobs }) => trainingJobs.u
 class TrainingForm:
     """Components and event handlers of the form."""
 
-    def __init__(self, context: AppContext, jobs: JobQueue, controls: dict[str, Component]):
+    def __init__(self, context: AppContext, jobs: JobQueue, controls: Controls):
         self.context, self.jobs = context, jobs
         titles = [(preset.title, name) for name, preset in PRESETS.items()]
         self.preset = gr.Radio(titles, value=DEFAULT_PRESET, label=RECIPE_LABEL, elem_id="preset")
@@ -53,12 +52,8 @@ class TrainingForm:
             ]
         with gr.Row():
             with gr.Column(min_width=260):
-                self.baseline = controls[BASELINE] = RunChoice(
-                    [],
-                    label=BASELINE_LABEL,
-                    nobody=NO_BASELINE_LABEL,
-                    info=BASELINE_HELP,
-                    elem_id="beside",
+                self.baseline = controls.add(
+                    keys.BASELINE_RUN, RunChoice, [], nobody=NO_BASELINE_LABEL
                 )
             with gr.Column(min_width=260):
                 self.guess = gr.Textbox(

@@ -10,7 +10,6 @@ const [POLL_SECONDS, IDLE_POLL_SECONDS] = [2, 10]; // while a run is in progress
 const pollSeconds = ({ in_progress: isInProgress }) => (isInProgress ? POLL_SECONDS : IDLE_POLL_SECONDS);
 
 store.define("training_jobs", {
-  needs: ["training.baseline"],
   pollSeconds,
   create(element, { trigger }) {
     render(markup`<p class="note" role="status"></p><div></div>`, element);
@@ -26,7 +25,6 @@ store.define("training_jobs", {
 });
 
 store.define("live_curves", {
-  needs: [],
   pollSeconds,
   create(element) {
     const draw = linePlotsIn(element);

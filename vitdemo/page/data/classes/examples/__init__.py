@@ -9,9 +9,11 @@ The payload, whose `sheet` contains all images in rows of `columns`:
 from vitdemo.analyses.class_statistics import EXAMPLES_PER_CLASS, sample_examples
 from vitdemo.context import AppContext
 from vitdemo.documents.images import tile_images
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ImageFile, ViewState
 from vitdemo.page.explore.tab import describe_opening
 from vitdemo.page.gallery import MAX_PIXELATED_SIDE
+from vitdemo.page.view_state import needs
 
 VIEW = "class_examples"
 TEXTS = {
@@ -23,6 +25,7 @@ TEXTS = {
 }
 
 
+@needs(keys.MODEL)
 def payload(context: AppContext, state: ViewState) -> dict:
     found = sample_examples(context)
     pixelated = context.open_dataset().is_cifar10 and found.images.shape[1] <= MAX_PIXELATED_SIDE

@@ -18,7 +18,6 @@ function button(value, name, number, at) {
 
 store.define("class_examples", {
   skeleton: "tiles",
-  needs: ["model"],
   isIndependent: true,
   render(element, value) {
     const keys = roving(() => value.columns);

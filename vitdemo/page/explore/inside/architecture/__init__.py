@@ -19,7 +19,9 @@ from vitdemo.analyses.architecture import ModelPart, load_model_parts
 from vitdemo.analyses.overview import ModelOverview, compute_overview
 from vitdemo.context import AppContext, Prediction
 from vitdemo.metrics import top_k_classes
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ImageFile, ViewState, load_square, round_numbers
+from vitdemo.page.view_state import needs
 
 VIEW = "architecture"
 DIGITS = 5
@@ -84,6 +86,7 @@ CONVOLUTIONAL_CAPTION = "'{name}' is convolutional: it has no tokens and no atte
 BLOCKS_CAPTION = "{times} layers (blocks) in sequence"
 
 
+@needs(keys.IMAGE, keys.MODEL)
 def payload(context: AppContext, state: ViewState) -> dict:
     run, image = context.find_run(state.model), load_square(context, state.image)
     overview = compute_overview(context, run, image) if context.count_layers(run) else None

@@ -146,4 +146,4 @@ function draw(place, value) {
   render(markup`${caption(value.words)}<ol class="flow">${flow}</ol>${sizes(value)}`, place);
 }
 
-store.define("architecture", { skeleton: "figures", needs: ["image", "model"], render: draw });
+store.define("architecture", { skeleton: "figures", render: draw });

@@ -1,3 +1,3 @@
 import { defineDocument } from "../../../store.js";
 
-defineDocument("attention_distance", ["image"], { skeleton: "figures" });
+defineDocument("attention_distance", { skeleton: "figures" });

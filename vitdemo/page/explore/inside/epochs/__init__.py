@@ -7,6 +7,7 @@ from vitdemo.context import AppContext
 from vitdemo.documents import Details, DocumentBlock, Notice, PickList, Text
 from vitdemo.documents.maps import MapPanel, MapRow, describe_peak
 from vitdemo.installation import TRAIN_COMMAND
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import (
     ViewState,
     choose_layer,
@@ -14,6 +15,7 @@ from vitdemo.page.bridge import (
     load_square,
     load_trace,
 )
+from vitdemo.page.view_state import needs
 
 VIEW = "epochs"
 MAX_EPOCHS_SHOWN = 12  # maximum number of maps, one per epoch
@@ -31,6 +33,7 @@ KEEP_EPOCHS_TEXT = (
 )
 
 
+@needs(keys.IMAGE, keys.MODEL, keys.LAYER)
 def payload(context: AppContext, state: ViewState) -> list:
     run = load_trace(context, state).run
     if not runs.list_saved_weights(run):

@@ -5,4 +5,4 @@ function openModel(model) {
   store.showControl("model", { value: model });
 }
 
-store.defineDocument("epochs", ["image", "model", "layer"], { skeleton: "tiles", pick: openModel });
+store.defineDocument("epochs", { skeleton: "tiles", pick: openModel });

@@ -30,6 +30,7 @@ from vitdemo.explain.checks import require_attention, to_numpy
 from vitdemo.explain.head_ablation import HeadIndex
 from vitdemo.metrics import format_signed, percent_text, top_k_classes
 from vitdemo.metrics.paired import McNemarResult
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import (
     Report,
     ViewState,
@@ -39,13 +40,13 @@ from vitdemo.page.bridge import (
     round_numbers,
 )
 from vitdemo.page.explore.tab import ExploreTab
+from vitdemo.page.view_state import needs
 from vitdemo.runs import Run
 
 VIEW = "head_ablation"
 COMPARISON_VIEW = "head_ablation.comparison"
 ACCURACY_TASK = "head_ablation.accuracy"  # also the name of its view
 EFFECT_DIGITS = 7  # decimals of a change: enough for equal rounding in the browser and in Python
-MAX_OFF_LENGTH = 4000  # characters of the state `off`: more than 600 heads
 EFFECTS_CAPTION = (
     "Change of the logit of {name} if only this head is switched off. Orange heads support the "
     "class, purple heads oppose it."
@@ -70,10 +71,6 @@ TEXTS = {
     "predictions": "predictions",
     "cancelled": "The measurement was cancelled.",
 }
-REPLACEMENT_LABELS = {
-    "mean": "its mean (mean ablation)",
-    "zero": "zeros (zero ablation)",
-}
 ZERO_ABLATION_CAPTION = (
     "The output of a head that is off is replaced by zeros. This also removes the part of its "
     "output that is the same for every image."
@@ -86,13 +83,7 @@ NO_HEAD_OFF_MESSAGE = "Click heads to switch them off; click again to switch the
 
 
 def build(look: ExploreTab) -> None:
-    instead = gr.Radio(
-        [(words, name) for name, words in REPLACEMENT_LABELS.items()],
-        value="mean",
-        label="Replace head output with",
-        elem_id="heads-instead",
-    )
-    look.controls["instead"] = instead
+    look.controls.add(keys.HEAD_REPLACEMENT, gr.Radio)
     with gr.Row():
         with gr.Column(scale=3, min_width=300):
             add_view(VIEW, elem_id="head-effects")
@@ -101,9 +92,10 @@ def build(look: ExploreTab) -> None:
             add_view(ACCURACY_TASK, elem_id="accuracy-without")
 
 
+@needs(keys.IMAGE, keys.MODEL, keys.HEAD_REPLACEMENT)
 def payload(context: AppContext, state: ViewState) -> dict:
     image, run = load_square(context, state.image), context.find_run(state.model)
-    return to_payload(compute_head_effects(context, run, image, read_replacement(state)))
+    return to_payload(compute_head_effects(context, run, image, state[keys.HEAD_REPLACEMENT]))
 
 
 def to_payload(effects: AblationEffects) -> dict:
@@ -117,12 +109,13 @@ def to_payload(effects: AblationEffects) -> dict:
     }
 
 
+@needs(keys.IMAGE, keys.MODEL, keys.HEAD_REPLACEMENT, keys.HEADS_OFF)
 def comparison_payload(context: AppContext, state: ViewState) -> list:
     image, run = load_square(context, state.image), context.find_run(state.model)
     run.require_classes()
     trace = context.trace_image(run, image)
-    heads = parse_heads(read_heads(state), *trace.attention.shape[:2])
-    without = predict_without_heads(context, run, image, heads, read_replacement(state))
+    heads = parse_heads(state[keys.HEADS_OFF], *trace.attention.shape[:2])
+    without = predict_without_heads(context, run, image, heads, state[keys.HEAD_REPLACEMENT])
     all_on = scipy.special.softmax(to_numpy(trace.logits))
     return document_payload(comparison_blocks(run, all_on, without, heads))
 
@@ -132,20 +125,12 @@ def measure_accuracy(context: AppContext, state: ViewState, report: Report) -> s
     run = context.find_run(state.model)
     model = context.load_model(run)
     require_attention(run, model)
-    heads = parse_heads(read_heads(state), len(model.blocks), model.blocks[0].attn.num_heads)
+    heads = parse_heads(state[keys.HEADS_OFF], len(model.blocks), model.blocks[0].attn.num_heads)
     if not heads:
         raise RunError("No head is switched off. Switch off at least one head first.")
-    for step in measure_accuracy_without_heads(context, run, heads, read_replacement(state)):
+    for step in measure_accuracy_without_heads(context, run, heads, state[keys.HEAD_REPLACEMENT]):
         report(step.done, step.total, "Test images")
     return describe_accuracy_change(run.name, step.test, heads)
-
-
-def read_replacement(state: ViewState) -> str:
-    return state.read_choice("instead", REPLACEMENT_LABELS, "mean")
-
-
-def read_heads(state: ViewState) -> str:
-    return state.read_text("off", MAX_OFF_LENGTH)
 
 
 def parse_heads(text: str, L: int, H: int) -> frozenset[HeadIndex]:

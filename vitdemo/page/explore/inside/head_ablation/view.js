@@ -1,5 +1,5 @@
 // Head ablation: a button for each head, coloured by its effect on the prediction; a pressed button
-// means "off". `state.off` lists the heads that are off, as "3.1 4.2" (layer.head, from 1).
+// means "off". `state.heads_off` lists the heads that are off, as "3.1 4.2" (layer.head, from 1).
 import { about, caption, folded, grid, scale, signed } from "../../../components/grid.js";
 import { actionButton, largest, marked, notice, shade } from "../../../components/shared.js";
 import { taskPanel } from "../../../components/task_panel.js";
@@ -9,8 +9,7 @@ import { fill, TEXTS } from "../../../texts.js";
 
 // --- the heads that are off, which belong to a model ---
 
-store.defineParam("off");
-const switchOff = (off) => store.set({ off }); // switch all other heads on
+const switchOff = (off) => store.set({ heads_off: off }); // switch all other heads on
 
 // Parse the heads in a text, in order; ignore heads that do not exist.
 function parse({ change }, text) {
@@ -21,7 +20,7 @@ function parse({ change }, text) {
 
 function toggle(value, pick) {
   if (value.run !== store.state.model) return; // the grid of the chosen model has not arrived
-  const heads = parse(value, store.state.off);
+  const heads = parse(value, store.state.heads_off);
   if (!heads.delete(pick)) heads.add(pick);
   switchOff([...parse(value, [...heads].join(" "))].join(" "));
 }
@@ -68,7 +67,7 @@ function render(element, value, state) {
     ...value.change[0].map((_, h) => fill(texts.head_column, { head: h + 1 })),
   ];
   draw(
-    markup`${caption(value.words)}${wall(value, parse(value, state.off ?? ""))}${
+    markup`${caption(value.words)}${wall(value, parse(value, state.heads_off))}${
       folded(fill(texts.numbers, { name: value.name }), head, value.probability.map(row))
     }${about(value.about)}`,
     element,
@@ -86,17 +85,16 @@ panel.buttons.prepend(elementOf(actionButton(texts.switch_on, () => switchOff(""
 
 store.define("head_ablation", {
   skeleton: "tiles",
-  needs: ["image", "model", "instead"],
-  follows: ["off"],
+  follows: ["heads_off"],
   render,
 });
 // The grid shows the same error.
-store.defineDocument("head_ablation.comparison", ["image", "model", "instead", "off"], {
+store.defineDocument("head_ablation.comparison", {
   showError: (element) => draw(nothing, element),
 });
 store.define(TASK, {
   render: (element) => draw([panel.buttons, panel.progress], element),
 });
 store.watch(["model"], (_state, changes) => {
-  if (!("off" in changes)) switchOff(""); // the user chose another model
+  if (!("heads_off" in changes)) switchOff(""); // the user chose another model
 });

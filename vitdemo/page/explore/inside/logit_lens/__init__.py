@@ -17,7 +17,9 @@ import numpy as np
 
 from vitdemo.context import AppContext
 from vitdemo.explain.logit_lens import LogitLens, compute_logit_lens
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ImageFile, ViewState, load_trace, round_numbers
+from vitdemo.page.view_state import needs
 
 VIEW = "logit_lens"
 PROBABILITY_DIGITS = 6  # enough for equal rounding in the browser and in Python
@@ -60,6 +62,7 @@ TEXTS = {
 }
 
 
+@needs(keys.IMAGE, keys.MODEL)
 def payload(context: AppContext, state: ViewState) -> dict:
     trace = load_trace(context, state)
     return to_payload(compute_logit_lens(context.load_model(trace.run), trace))

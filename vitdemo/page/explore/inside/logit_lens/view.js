@@ -73,7 +73,6 @@ let isBeforeFirst = false; // whether the embedding is shown, for which the page
 
 store.define("logit_lens", {
   skeleton: "rows",
-  needs: ["image", "model"],
   follows: ["layer"],
   render(element, value, state) {
     const choose = (layer) => {

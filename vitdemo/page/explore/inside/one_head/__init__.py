@@ -14,6 +14,7 @@ import torch
 from vitdemo.context import AppContext
 from vitdemo.explain.checks import to_numpy
 from vitdemo.explain.qkv import compute_layer_qkv
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import (
     ImageFile,
     NumbersFile,
@@ -21,6 +22,7 @@ from vitdemo.page.bridge import (
     choose_layer,
     load_trace,
 )
+from vitdemo.page.view_state import needs
 
 VIEW = "one_head"
 ONE_HEAD_CAPTION = (
@@ -65,6 +67,7 @@ TEXTS = {
 }
 
 
+@needs(keys.IMAGE, keys.MODEL, keys.LAYER)
 def payload(context: AppContext, state: ViewState) -> dict:
     trace = load_trace(context, state)
     layer = choose_layer(context, state, trace.run)

@@ -213,6 +213,5 @@ function take(element, value, file) {
 
 store.define("one_head", {
   skeleton: "figures",
-  needs: ["image", "model", "layer"],
   ...fileView(({ numbers }) => numbers, take),
 });

@@ -10,11 +10,13 @@ from vitdemo.analyses.weights import PatchFilters, load_first_filters
 from vitdemo.context import AppContext
 from vitdemo.documents import Details, DocumentBlock, Text
 from vitdemo.documents.images import ImageItem, ImageRow, concatenate_images
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ViewState, add_view, document_payload
 from vitdemo.page.explore.tab import ExploreTab
+from vitdemo.page.state_keys import LARGEST_FILTERS, PRINCIPAL_COMPONENTS
+from vitdemo.page.view_state import needs
 
 VIEW = "patch_embedding"
-PRINCIPAL_COMPONENTS, LARGEST_FILTERS = "Principal components", "The strongest filters"
 FILTER_CAPTIONS = {
     PRINCIPAL_COMPONENTS: "Principal components of the {count} filters of {p} x {p} pixels, with "
     "the percentage of variance that each explains.",
@@ -35,20 +37,14 @@ FILTER_TILE_WIDTH = 68  # side of a tile in pixels
 
 
 def build(look: ExploreTab) -> None:
-    which = gr.Radio(
-        [PRINCIPAL_COMPONENTS, LARGEST_FILTERS],
-        value=PRINCIPAL_COMPONENTS,
-        label="Show",
-        elem_id="which-filters",
-    )
-    look.controls["filters"] = which
+    look.controls.add(keys.SHOWN_FILTERS, gr.Radio)
     add_view(VIEW, elem_id="filters")
 
 
+@needs(keys.MODEL, keys.SHOWN_FILTERS)
 def payload(context: AppContext, state: ViewState) -> list:
-    which = state.read_choice("filters", FILTER_CAPTIONS, PRINCIPAL_COMPONENTS)
     filters = load_first_filters(context, context.find_run(state.model))
-    return document_payload(filter_blocks(filters, which))
+    return document_payload(filter_blocks(filters, state[keys.SHOWN_FILTERS]))
 
 
 def filter_blocks(filters: PatchFilters, which: str) -> list[DocumentBlock]:

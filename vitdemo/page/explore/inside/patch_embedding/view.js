@@ -1,3 +1,3 @@
 import { defineDocument } from "../../../store.js";
 
-defineDocument("patch_embedding", ["model", "filters"], { skeleton: "tiles" });
+defineDocument("patch_embedding", { skeleton: "tiles" });

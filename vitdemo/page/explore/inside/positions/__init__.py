@@ -10,7 +10,9 @@ import numpy as np
 
 from vitdemo.analyses.weights import compute_position_similarity
 from vitdemo.context import AppContext
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import NumbersFile, ViewState
+from vitdemo.page.view_state import needs
 
 VIEW = "position_embeddings"
 POSITIONS_CAPTION = (
@@ -41,6 +43,7 @@ TEXTS = {
 }
 
 
+@needs(keys.MODEL)
 def payload(context: AppContext, state: ViewState) -> dict:
     run = context.find_run(state.model)
     similarity, grid, start = compute_position_similarity(context, run)

@@ -89,6 +89,5 @@ function take(element, payload, file) {
 
 store.define("position_embeddings", {
   skeleton: "tiles",
-  needs: ["model"],
   ...fileView(({ similarity }) => similarity, take),
 });

@@ -12,7 +12,9 @@ import numpy as np
 from vitdemo.context import AppContext
 from vitdemo.explain.checks import to_numpy
 from vitdemo.explain.logit_attribution import compute_logit_attribution
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ViewState, load_trace, round_numbers
+from vitdemo.page.view_state import needs
 
 VIEW = "residual_stream"
 LOGIT_DIGITS = 5
@@ -61,6 +63,7 @@ TEXTS = {
 }
 
 
+@needs(keys.IMAGE, keys.MODEL)
 def payload(context: AppContext, state: ViewState) -> dict:
     trace = load_trace(context, state)
     attribution = compute_logit_attribution(context.load_model(trace.run), trace)

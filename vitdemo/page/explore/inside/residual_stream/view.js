@@ -153,4 +153,4 @@ function render(element, value) {
   for (const select of element.querySelectorAll("select")) select.selectedIndex = 0;
 }
 
-store.define("residual_stream", { skeleton: "rows", needs: ["image", "model"], render });
+store.define("residual_stream", { skeleton: "rows", render });

@@ -27,6 +27,7 @@ from vitdemo.errors import RunError, VitdemoError
 from vitdemo.page import space
 from vitdemo.page.bridge import Report, ViewState, document_payload
 from vitdemo.page.kit import NO_TRAINED_MODEL_MESSAGE
+from vitdemo.page.view_state import needs
 from vitdemo.runs import Run
 from vitdemo.training.devices import is_zero_gpu
 
@@ -48,6 +49,7 @@ measure_on_borrowed_gpu: Callable[[nn.Module, int], list[Latency]] | None = (
 )
 
 
+@needs()
 def payload(context: AppContext, state: ViewState) -> dict:
     found = find_latencies(context, list_trained_runs(context))
     return {

@@ -13,7 +13,6 @@ const starts = [
 const panel = taskPanel({ starts, unit: texts.unit, views: ["latency", "models_table"] });
 
 store.define("latency", {
-  needs: [],
   create(element) {
     render(markup`${panel.buttons}${panel.progress}<div class="article"></div>`, element);
     const draw = documentIn(element.lastElementChild);

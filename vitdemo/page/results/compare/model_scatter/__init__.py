@@ -9,8 +9,10 @@ in Explore. The accuracy of the "failed" runs is close to chance. Untested runs 
 
 from vitdemo.analyses.model_rows import ModelRow, model_rows
 from vitdemo.context import AppContext
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ViewState
 from vitdemo.page.results.compare.models_table import NO_RUNS_MESSAGE, ablation_run_names
+from vitdemo.page.view_state import needs
 
 VIEW = "model_scatter"
 TEXTS = {
@@ -36,6 +38,7 @@ TEXTS = {
 }
 
 
+@needs(keys.TEST_SET)
 def payload(context: AppContext, state: ViewState) -> dict:
     """Return the tested models, best first, and the problems of other runs."""
     ablations = ablation_run_names(context)

@@ -12,7 +12,6 @@ const AXES = {
   minutes: { name: texts.minutes, title: texts.minutes_axis },
 };
 const KINDS = { model: texts.model, results: texts.results, ablation: texts.ablation };
-const FIRST_AXIS = Object.keys(AXES)[0];
 const X = "compare.x";
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 14, 10, 40]; // margins in pixels
 const RADIUS = { model: 7, results: 5.5, ablation: 4 };
@@ -21,8 +20,6 @@ const LETTER = 7; // pixels, width of a letter of a label
 const LINE = 14; // pixels, height of a label
 const GAP = 8; // pixels between two labels
 const COINCIDENT = 3; // pixels: dots that are closer are moved
-
-store.defineParam(X, { start: FIRST_AXIS, parse: (text) => Object.keys(AXES).find((name) => name === text) });
 
 function open({ name, kind }) {
   const [key, tab] = kind === "model" ? ["model", "look"] : ["results.model", "metrics"];
@@ -125,7 +122,7 @@ function failedRun(model) {
 function create(element) {
   const shown = elementOf(markup`<div class="shown" aria-hidden="true" hidden></div>`);
   const plot = elementOf(markup`<div class="plot"></div>`);
-  let [models, axis, dots, marked, settle] = [[], FIRST_AXIS, [], null, null];
+  let [models, axis, dots, marked, settle] = [[], store.keys[X].start, [], null, null];
 
   function mark(dot) {
     marked = dot;
@@ -221,4 +218,4 @@ function create(element) {
   };
 }
 
-store.define("model_scatter", { skeleton: "figures", needs: ["results.tests"], follows: [X], create });
+store.define("model_scatter", { skeleton: "figures", follows: [X], create });

@@ -5,8 +5,10 @@ from vitdemo.analyses.model_rows import list_trained_runs, model_rows
 from vitdemo.context import AppContext
 from vitdemo.documents import Notice
 from vitdemo.installation import TRAIN_COMMAND
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ViewState, document_payload
 from vitdemo.page.components.run_choice import ABLATION_PREFIX, group_runs
+from vitdemo.page.view_state import needs
 from vitdemo.report.models import model_blocks
 
 VIEW = "models_table"
@@ -16,6 +18,7 @@ NO_RUNS_MESSAGE = (
 )
 
 
+@needs(keys.TEST_SET)
 def payload(context: AppContext, state: ViewState) -> list:
     """Return the document of the table, with the latencies measured so far."""
     rows, latencies = model_rows(context), find_latencies(context, list_trained_runs(context))

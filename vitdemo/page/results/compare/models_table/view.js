@@ -1,3 +1,3 @@
 import { defineDocument } from "../../../store.js";
 
-defineDocument("models_table", ["results.tests"], { skeleton: "rows" });
+defineDocument("models_table", { skeleton: "rows" });

@@ -8,6 +8,7 @@ from vitdemo.context import AppContext
 from vitdemo.documents import Details, DocumentBlock, Heading, Text
 from vitdemo.documents.table import Column, Table
 from vitdemo.page.bridge import ViewState, document_payload
+from vitdemo.page.view_state import needs
 
 VIEW = "published_results"
 PUBLISHED_INTRO = (
@@ -17,6 +18,7 @@ PUBLISHED_INTRO = (
 )
 
 
+@needs()
 def payload(context: AppContext, state: ViewState) -> list:
     return document_payload(published_blocks({row.recipe for row in model_rows(context)}))
 

@@ -1,3 +1,3 @@
 import { defineDocument } from "../../../store.js";
 
-defineDocument("published_results", [], { skeleton: "rows" });
+defineDocument("published_results", { skeleton: "rows" });

@@ -1,7 +1,6 @@
 """The ablation: the effect of each change to the training recipe."""
 
 import gradio as gr
-from gradio.components import Component
 
 from vitdemo.analyses.model_rows import model_rows
 from vitdemo.analyses.predictions import comparable_predictions
@@ -10,13 +9,15 @@ from vitdemo.documents import DocumentBlock, Notice
 from vitdemo.errors import VitdemoError
 from vitdemo.installation import TRAIN_COMMAND
 from vitdemo.metrics.recipe_ablation import RecipeAblation, compute_ablation, find_ablations
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload
 from vitdemo.page.components.run_choice import RunChoice, describe_run_choices, group_runs
+from vitdemo.page.kit import Controls
+from vitdemo.page.view_state import needs
 from vitdemo.report.ablation import ablation_blocks
 from vitdemo.runs import Run
 
 VIEW = "recipe_ablation"
-BASE = "compare.base"  # state key
 TITLE_ID = "ablation-title"
 PLOT_WIDTH = 11  # inches
 ABLATION_TITLE = "## Ablation: the effect of each change to the recipe"
@@ -25,21 +26,22 @@ NO_COMPARISON_MESSAGE = (
 )
 
 
-def build(context: AppContext, controls: dict[str, Component]) -> None:
+def build(context: AppContext, controls: Controls) -> None:
     gr.Markdown(ABLATION_TITLE, elem_id=TITLE_ID)
     tested = context.evaluated_runs()
     first = next(iter(find_ablations(tested)), "")
-    controls[BASE] = RunChoice(group_runs(tested), first, label="Baseline", elem_id="gains-base")
+    controls.add(keys.ABLATION_BASELINE, RunChoice, group_runs(tested), first)
     add_view(VIEW, elem_id="gains")
 
 
+@needs(keys.ABLATION_BASELINE)
 def payload(context: AppContext, state: ViewState) -> ViewData:
     offered = list_baselines(context)
-    names = [run.name for run in offered]
-    name = state.read_choice(BASE, names, names[0] if names else "")
+    names, chosen = [run.name for run in offered], state[keys.ABLATION_BASELINE]
+    name = chosen if chosen in names else next(iter(names), "")
     return ViewData(
         document_payload(baseline_blocks(context, name)),
-        {BASE: describe_run_choices(offered, name, state.read_text(BASE))},
+        {keys.ABLATION_BASELINE.name: describe_run_choices(offered, name, chosen)},
     )
 
 

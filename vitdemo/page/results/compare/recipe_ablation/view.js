@@ -1,7 +1,7 @@
 // The ablation of a baseline.
 import * as store from "../../../store.js";
 
-store.defineDocument("recipe_ablation", ["compare.base"], { skeleton: "rows" });
+store.defineDocument("recipe_ablation", { skeleton: "rows" });
 
 // Scroll to the ablation. The tables above it still grow after the jump, so this corrects the scroll position
 // for three seconds, unless the user scrolls or clicks.

@@ -7,18 +7,20 @@ curves that are cached for the chosen models, changes and number of images.
 from collections.abc import Sequence
 
 import gradio as gr
-from gradio.components import Component
 
 from vitdemo.analyses.model_rows import list_trained_runs
-from vitdemo.analyses.robustness import DEFAULT_IMAGE_COUNT, find_curves, measure_robustness
+from vitdemo.analyses.robustness import find_curves, measure_robustness
 from vitdemo.context import AppContext
 from vitdemo.data.perturb import PERTURBATIONS, Perturbation
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.figures.curves import LineStyle, choose_line_styles
 from vitdemo.metrics.intervals import difference_margin_of_error, margin_of_error
+from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import Report, ViewData, ViewState, add_view
 from vitdemo.page.components.run_choice import group_runs
 from vitdemo.page.components.run_list import RunList
+from vitdemo.page.kit import Controls
+from vitdemo.page.view_state import needs
 from vitdemo.runs import Run
 
 VIEW = "robustness"
@@ -30,55 +32,39 @@ ROBUSTNESS_INTRO = (
 NO_CHOICE_MESSAGE = "Choose at least one model and one change above."
 TITLE_ID = "robustness-title"
 TEXTS = {"measure": "Measure robustness", "unit": "points"}
-DEFAULT_CHANGES = ["noise", "blur"]
-MIN_IMAGE_COUNT = 100
 CPU_IMAGE_COUNT = 200  # initial number of test images on a CPU: about a fifth of the time
-MODELS, CHANGES, COUNT = "robust-models", "compare.changes", "compare.count"  # state keys
 RobustnessCurves = dict[str, dict[str, list[float]]]  # change -> run name -> accuracies
 
 
-def build(context: AppContext, controls: dict[str, Component]) -> None:
+def build(context: AppContext, controls: Controls) -> None:
     found = [run for run in context.list_runs()[0] if run.has_weights]
     gr.Markdown("## Robustness to image changes", elem_id=TITLE_ID)
     with gr.Row():
         with gr.Column(min_width=300):
             names = [run.name for run in found]
-            models = RunList(group_runs(found), names, label="Models", elem_id="robust-models")
-        changes = gr.CheckboxGroup(
-            [(change.title, name) for name, change in PERTURBATIONS.items()],
-            value=DEFAULT_CHANGES,
-            label="Changes",
-            elem_id="robust-changes",
-            min_width=300,
-        )
-        count = gr.Slider(
-            MIN_IMAGE_COUNT,
-            DEFAULT_IMAGE_COUNT,
-            CPU_IMAGE_COUNT if context.device.type == "cpu" else DEFAULT_IMAGE_COUNT,
-            step=100,
-            label="Test images",
-            info="more images narrow the intervals and increase the time",
-            elem_id="robust-count",
-            min_width=220,
-        )
+            controls.add(keys.ROBUSTNESS_MODELS, RunList, group_runs(found), names)
+        controls.add(keys.ROBUSTNESS_CHANGES, gr.CheckboxGroup, min_width=300)
+        key = keys.ROBUSTNESS_IMAGES
+        start = CPU_IMAGE_COUNT if context.device.type == "cpu" else key.start
+        controls.add(key, gr.Slider, value=start, min_width=220)
     add_view(VIEW, elem_id="robustness")
-    controls |= {MODELS: models, CHANGES: changes, COUNT: count}
 
 
+@needs(keys.ROBUSTNESS_MODELS, keys.ROBUSTNESS_CHANGES, keys.ROBUSTNESS_IMAGES)
 def payload(context: AppContext, state: ViewState) -> ViewData:
     """Return the measured curves of the chosen models, and the models to choose from.
 
     Raises `DataError` without a dataset.
     """
     context.open_dataset()
-    found, chosen = list_trained_runs(context), state.read_names(MODELS)
+    found, chosen = list_trained_runs(context), state[keys.ROBUSTNESS_MODELS]
     trained = [run.name for run in found]
     kept = [name for name in chosen if name in trained]
     names = kept if kept or not chosen else trained
     runs = [run for run in found if run.name in names]
     return ViewData(
         plot_measured_curves(context, runs, read_changes(state), read_count(state)),
-        {MODELS: {"props": {"groups": group_runs(found)}, "value": names}},
+        {keys.ROBUSTNESS_MODELS.name: {"props": {"groups": group_runs(found)}, "value": names}},
     )
 
 
@@ -87,7 +73,7 @@ def measure(context: AppContext, state: ViewState, report: Report) -> list[str]:
 
     Raises `RunError` without a model or a change, and `Stopped` after a cancellation.
     """
-    names, changes = state.read_names(MODELS), read_changes(state)
+    names, changes = state[keys.ROBUSTNESS_MODELS], read_changes(state)
     runs, problems = [run for run in list_trained_runs(context) if run.name in names], []
     if not runs or not changes:
         raise RunError(NO_CHOICE_MESSAGE)
@@ -110,13 +96,12 @@ TASKS = {f"{VIEW}.measure": measure}
 
 def read_changes(state: ViewState) -> list[str]:
     """Return the chosen changes in the order of the checkboxes."""
-    chosen = state.read_names(CHANGES)
+    chosen = state[keys.ROBUSTNESS_CHANGES]
     return [name for name in PERTURBATIONS if name in chosen]
 
 
 def read_count(state: ViewState) -> int:
-    count = state.read_number(COUNT, MIN_IMAGE_COUNT, DEFAULT_IMAGE_COUNT, DEFAULT_IMAGE_COUNT)
-    return round(count)
+    return round(state[keys.ROBUSTNESS_IMAGES])
 
 
 def plot_measured_curves(

@@ -11,7 +11,6 @@ const panel = taskPanel({ starts, unit: texts.unit, views: ["robustness"] });
 
 store.define("robustness", {
   skeleton: "rows",
-  needs: ["robust-models", "compare.changes", "compare.count"],
   create(element) {
     render(markup`${panel.buttons}${panel.progress}<div></div>`, element);
     return { render: linePlotsIn(element.lastElementChild) };
