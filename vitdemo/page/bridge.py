@@ -7,9 +7,10 @@ responds with one payload per view:
     {"id": int, "models": the models if they have changed, "model": layers of the chosen model,
      "views": {name: {"key": str, "data": dict} or {"key": str, "error": str}}}
 
-A payload function takes an `AppContext` and a `ViewState`, and returns JSON data. An `ImageFile` in
-the data becomes a file. If it raises `VitdemoError`, the view shows the message. The store ignores
-a response whose key is no longer current.
+A payload function takes an `AppContext` and a `ViewState`, and returns JSON data. It declares the
+state keys that it reads with `view_state.needs`. An `ImageFile` in the data becomes a file. If it
+raises `VitdemoError`, the view shows the message. The store ignores a response whose key is no
+longer current.
 
 A long computation is a task: a function of an `AppContext`, a `ViewState` and a function
 `report(done, total, text)`. The bridge sends the progress, and the end with the task's result:

@@ -6,11 +6,11 @@
 // Python declares the keys (state_keys.py), and the keys that the data of a view need (`@needs`).
 // A view is defined by { follows, create(element) }. `create` returns { render(data, state), showError(message) }.
 // `create` also receives `upload` and `trigger` of gradio's component.
-// The key of a view's data consists of the values of `needs` and the number of calls of `invalidate`. All data are
+// The key of a view's data consists of the values of the needed keys and the number of calls of `invalidate`. All data are
 // requested again if the models have changed.
 // - A view without `create` has render(element, data, state) and showError(element, message).
 // - A view without `showError` shows an error message instead of its content.
-// - A view without `needs` requests no data: it is drawn from the state.
+// - A view without a payload function requests no data: it is drawn from the state.
 // - A view that `isIndependent` is also requested if there is no model.
 // - `skeleton` is the shape that store.css draws until the first data arrive: "maps", "rows", "tiles", "figures" or "line".
 //   After a second, it shows the text `waits`, or a general one.
@@ -55,6 +55,8 @@ const isStale = (each) =>
 
 // With `isCorrection`, the changes replace values that do not exist, which the server also does: no task is cancelled.
 export function set(changes, { isCorrection = false } = {}) {
+  const unknown = Object.keys(changes).find((name) => !(name in keys));
+  if (unknown) throw new Error(`${unknown} is not a state key`);
   if (changes.layer) chosenLayer = changes.layer;
   const before = { ...state };
   Object.assign(state, changes);
