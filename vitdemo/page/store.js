@@ -80,12 +80,13 @@ function applyChanges(changed, changes) {
   drawFollowers(changed);
 }
 
-// Call `listen(state, changes)` after changes of `keys`, before views are drawn and requested. `changes` are all
+// Call `listen(state, changes)` after changes of the keys `watched`, or of the keys that this function returns,
+// before views are drawn and requested. `changes` are all
 // keys that were set together, with their values.
-export const watch = (watched, listen) => listeners.push({ watched: () => watched, listen });
+export const watch = (watched, listen) =>
+  listeners.push({ watched: typeof watched === "function" ? watched : () => watched, listen });
 
-// Call `listen` after changes of the keys that the data of `names` need.
-export const watchNeeds = (names, listen) => listeners.push({ watched: () => needsOf(names), listen });
+// The keys that the data of the views `names` need. They are known when the page is connected.
 export const needsOf = (names) => [...new Set(names.flatMap((name) => needs[name] ?? []))];
 
 const isDrawn = ({ data, name }) => data || !needs[name];

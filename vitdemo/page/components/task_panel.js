@@ -36,9 +36,11 @@ const errors = ({ data, error }) => (error ? [error] : data ?? []).map(notice);
 // Return two elements: the `buttons`, and the `progress` of the running task, finally its result.
 // - `starts` are { id, text, busy (text while the task runs), task }, `unit` names the steps, `cancelId` is the id of Cancel.
 // - After each step, which has its own text, and at the end, the data of `views` are requested again.
-// - A change of a state key in `needs` cancels the task and removes its result.
+// - A change of a state key that `watched` returns cancels the task and removes its result. By default, none does.
 // - `drawEnd(message)` returns the template of the result. By default, the result is a list of error messages.
-export function taskPanel({ starts, unit, cancelId = nothing, views = [], needs = null, drawEnd = errors }) {
+export function taskPanel(
+  { starts, unit, cancelId = nothing, views = [], watched = () => [], drawEnd = errors },
+) {
   const buttons = elementOf(markup`<div class="vd-task"></div>`);
   const progress = progressLine(unit);
   let last = null; // the last message of the running task
@@ -46,7 +48,7 @@ export function taskPanel({ starts, unit, cancelId = nothing, views = [], needs 
 
   function begin(start) {
     started = start;
-    store.startTask(start.task, receive, needs ?? store.needsOf(views));
+    store.startTask(start.task, receive, watched());
   }
 
   function drawButtons() {
@@ -73,7 +75,6 @@ export function taskPanel({ starts, unit, cancelId = nothing, views = [], needs 
   }
 
   drawButtons();
-  store.watchNeeds(views, () => render(nothing, progress.place));
-  if (needs) store.watch(needs, () => render(nothing, progress.place));
+  store.watch(watched, () => render(nothing, progress.place));
   return { buttons, progress: progress.place };
 }

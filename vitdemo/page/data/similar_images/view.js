@@ -87,12 +87,12 @@ function drawMaps(place, value) {
 const MEASURING_POLL_SECONDS = 2; // while the server measures the time of the maps
 
 // Define the view `name` with the task of the same name. `create` receives its parts after the task's panel.
-function defineTaskView(name, { id, text, needs, parts, create, ...options }) {
+function defineTaskView(name, { id, text, parts, create, ...options }) {
   const starts = [{ id, text, task: name }];
-  const { buttons, progress } = taskPanel({ starts, cancelId: `${id}-stop`, views: [name], needs });
+  const watched = () => store.needsOf([name]);
+  const { buttons, progress } = taskPanel({ starts, cancelId: `${id}-stop`, views: [name], watched });
   store.define(name, {
     ...options,
-    needs,
     create(element) {
       draw(markup`${buttons}${progress}${parts}`, element);
       const [, , ...places] = element.children;

@@ -19,7 +19,8 @@ const starts = [
   },
   { id: "why-slow", text: texts.compute_slow_maps, busy: texts.computing_slow_maps, task: `${VIEW}.slow` },
 ];
-const panel = taskPanel({ starts, cancelId: "why-cancel", views: [VIEW] });
+const watched = () => store.needsOf([VIEW]);
+const panel = taskPanel({ starts, cancelId: "why-cancel", views: [VIEW], watched });
 
 // --- the bars below the maps ---
 

@@ -80,7 +80,7 @@ const TASK = "head_ablation.accuracy";
 const drawEnd = ({ data, error }) =>
   data ? markup`<p role="status">${marked(data)}</p>` : notice(error ?? texts.cancelled);
 const starts = [{ id: "measure-accuracy", text: texts.measure, task: TASK }];
-const panel = taskPanel({ starts, unit: texts.predictions, needs: ["model"], drawEnd });
+const panel = taskPanel({ starts, unit: texts.predictions, watched: () => ["model"], drawEnd });
 panel.buttons.prepend(elementOf(actionButton(texts.switch_on, () => switchOff(""))));
 
 store.define("head_ablation", {
