@@ -18,7 +18,7 @@ from vitdemo.context import AppContext
 from vitdemo.page import PAYLOADS, bridge, build_page
 from vitdemo.page.components import name_file, serialise_payload
 from vitdemo.page.modules import CACHE_HEADERS
-from vitdemo.site.controls import list_plain_controls
+from vitdemo.site.controls import list_controls
 from vitdemo.site.document import FILES, VERSION, build_document
 
 FILES_URL = f"/files/{VERSION}"
@@ -28,8 +28,7 @@ class Site:
     """The views of one context: their documents, and the answers to their requests."""
 
     def __init__(self, page: gr.Blocks):
-        controls = bridge.list_controls(page) | list_plain_controls(page)
-        self.places = bridge.list_places(page) | controls
+        self.places = bridge.list_places(page) | list_controls(page)
         self.description = page.bridge.description
         self.responder = page.bridge.responder
         self._runners: dict[str, bridge.TaskRunner] = {}  # by session

@@ -52,8 +52,8 @@ from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.page.components import CachedFile as CachedFile
 from vitdemo.page.components import ImageFile, event_payload, serialise_payload, serve
 from vitdemo.page.components import NumbersFile as NumbersFile
-from vitdemo.page.components.run_choice import RunChoice, group_runs
-from vitdemo.page.gradio_patches import UncheckedSlider, session_id
+from vitdemo.page.components.run_choice import group_runs
+from vitdemo.page.gradio_patches import session_id
 from vitdemo.page.image_sources import ImageRequest, PreparedImage, prepare_image
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
@@ -200,20 +200,6 @@ def list_places(page: gr.Blocks) -> dict[str, str]:
     """Return element id -> name of the view, for all views of `page`."""
     blocks = page.blocks.values()
     return {each.elem_id: each.view_name for each in blocks if hasattr(each, "view_name")}
-
-
-def list_controls(page: gr.Blocks) -> dict[str, dict]:
-    """Return element id -> state key and properties, for the layer and all menus of runs."""
-    bridge, found = page.bridge, {}
-    keys = {each["element"]: key for key, each in bridge.descriptions.items()}
-    keys |= {each.elem_id: key for key, each in bridge.shown.items()}
-    for each in page.blocks.values():
-        if isinstance(each, RunChoice) and each.elem_id in keys:
-            names = "label", "value", "groups", "info", "nobody"
-            found[each.elem_id] = {name: getattr(each, name) for name in names}
-        elif isinstance(each, UncheckedSlider) and keys.get(each.elem_id) == "layer":
-            found[each.elem_id] = {"label": each.label}
-    return {element: {"key": keys[element], **props} for element, props in found.items()}
 
 
 def build(

@@ -13,8 +13,6 @@ from vitdemo.page.state_keys import IMAGE, MODEL
 T = TypeVar("T")
 Function = TypeVar("Function", bound=Callable)
 
-MAX_NAME_LENGTH = 300  # characters of the model's name in a request
-
 
 class ViewState:
     """Requested image, name of the model, and the values of further state keys by name.
@@ -72,7 +70,7 @@ def parse_view_state(fields: object) -> ViewState:
     """Parse the browser's view state. Raises `VitdemoError` if a field is invalid."""
     fields = fields if isinstance(fields, dict) else {}
     image, model = fields.get(IMAGE.name), fields.get(MODEL.name)
-    if not isinstance(model, str) or len(model) > MAX_NAME_LENGTH:
+    if not isinstance(model, str) or len(model) > MODEL.max_length:
         raise VitdemoError("The request contains no model. Reload the page.")
     return ViewState(parse_image_fields(image) if isinstance(image, dict) else None, model, fields)
 

@@ -101,7 +101,7 @@ function mountPlain(kind, root, key, props) {
   draw();
 }
 
-// Add the control of the state key `key`, of the `kind` of `controls.py`; without a kind, a menu of runs.
+// Add the control of the state key `key`, of the `kind` of `controls.py`.
 export function mount(root, { key, kind, ...props }) {
   if (kind in templates) mountPlain(kind, root, key, props);
   else mountRuns(kind === "runs" ? runList : runChoice, root, key, props);

@@ -1,20 +1,24 @@
 """Controls of the page that `controls.js` draws in a document without gradio."""
 
+from vitdemo.page.components.run_choice import RunChoice
 from vitdemo.page.components.run_list import RunList
 
 PLAIN_KINDS = ("checkbox", "checkboxgroup", "dropdown", "radio", "slider")  # of gradio
 PROPERTIES = ("label", "value", "choices", "multiselect", "minimum", "maximum", "step")
+MENU_PROPERTIES = ("label", "value", "groups", "info", "nobody")
 LIST_PROPERTIES = ("label", "value", "groups", "defaults", "shown", "more", "looks")
 
 
-def list_plain_controls(page) -> dict[str, dict]:
-    """Return element id -> state key, kind and properties, of the lists and controls of a page."""
+def list_controls(page) -> dict[str, dict]:
+    """Return element id -> state key, kind and properties, of the controls of a page."""
     keys = {each["element"]: key for key, each in page.bridge.descriptions.items()}
     keys |= {each.elem_id: key for key, each in page.bridge.shown.items()}
     controls = [each for each in page.blocks.values() if each.elem_id in keys]
     found = {}
     for each in controls:
-        if isinstance(each, RunList):
+        if isinstance(each, RunChoice):
+            found[each.elem_id] = {"kind": "menu", **_read_properties(each, MENU_PROPERTIES)}
+        elif isinstance(each, RunList):
             found[each.elem_id] = {"kind": "runs", **_read_properties(each, LIST_PROPERTIES)}
         elif (kind := each.get_block_name()) in PLAIN_KINDS:
             found[each.elem_id] = {"kind": kind, **_read_properties(each, PROPERTIES)}

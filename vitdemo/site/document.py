@@ -31,7 +31,7 @@ def build_document(
     """Return an HTML document with views and controls of the page.
 
     `places` maps the id of each element to the name of its view, or to a control of
-    `bridge.list_controls`. `description` is that of `bridge.Bridge`.
+    `controls.list_controls`. `description` is that of `bridge.Bridge`.
     `files_url` is the URL of `FILES`.
     """
     image = {"source": next(iter(list_photos())), "path": None, "at": 0.5}
