@@ -25,7 +25,7 @@ from playwright.sync_api import (
 from safetensors.torch import load_file
 
 from tests.browser.actions import JS_RECORD, TIMEOUT_MS, open_and_wait, reset_page
-from tests.browser.slow_page import SLOWDOWN, slow_down_all
+from tests.browser.slow_page import SLOWDOWN, SlowPages, slow_down_all
 from tests.browser.view_pages import (  # noqa: F401
     kinds_views,
     open_views,
@@ -62,12 +62,19 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="package", autouse=True)
-def _slow_page(request) -> Iterator[None]:
+def _slow_pages(request) -> Iterator[SlowPages | None]:
     """Slow pages, if the option `--slow-page` is given."""
     with pytest.MonkeyPatch.context() as patch:
-        if request.config.getoption("slow_page"):
-            slow_down_all(patch, zlib.crc32(request.config.getoption("seed").encode()))
-        yield
+        seed = zlib.crc32(request.config.getoption("seed").encode())
+        yield slow_down_all(patch, seed) if request.config.getoption("slow_page") else None
+
+
+@pytest.fixture(autouse=True)
+def _release_slow_pages(_slow_pages) -> Iterator[None]:
+    """Throttle only the pages that the current test uses."""
+    yield
+    if _slow_pages:
+        _slow_pages.release()
 
 
 @pytest.fixture

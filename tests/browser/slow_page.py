@@ -5,14 +5,14 @@ in this mode and passes on a fast machine.
 """
 
 import functools
+import inspect
 import itertools
 import time
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import (
-    Browser,
-    BrowserContext,
+    CDPSession,
     LocatorAssertions,
     Page,
     PageAssertions,
@@ -54,35 +54,70 @@ JS_DELAY_RESPONSES = """((seed, max) => {
 })(SEED, MAX)"""
 
 
-def slow_down(page: Page, seed: int) -> None:
-    """Throttle the processor of `page`, and delay all responses that it receives."""
-    script = JS_DELAY_RESPONSES.replace("SEED", str(seed)).replace("MAX)", f"{MAX_DELAY_MS})")
-    page.add_init_script(script)
-    session = page.context.new_cdp_session(page)
-    session.send("Emulation.setCPUThrottlingRate", {"rate": SLOWDOWN})
+class SlowPages:
+    """Pages that the current test uses; only these are throttled.
+
+    The browser throttles by waiting actively, so each throttled page takes processor time.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seeds = itertools.count(seed)
+        self.sessions: dict[Page, CDPSession] = {}
+        self.throttled: list[Page] = []
+
+    def use(self, page: Page) -> None:
+        """Throttle the processor of `page`, and delay all responses that it receives."""
+        if page in self.throttled:
+            return
+        self.throttled.append(page)
+        if page not in self.sessions:
+            script = JS_DELAY_RESPONSES.replace("SEED", str(next(self.seeds)))
+            page.add_init_script(script.replace("MAX)", f"{MAX_DELAY_MS})"))
+            self.sessions[page] = page.context.new_cdp_session(page)
+        self.throttle(page, SLOWDOWN)
+
+    def throttle(self, page: Page, rate: int) -> None:
+        self.sessions[page].send("Emulation.setCPUThrottlingRate", {"rate": rate})
+
+    def release(self) -> None:
+        """End the throttling of all pages until their next use."""
+        for page in self.throttled:
+            if not page.is_closed():
+                self.throttle(page, 1)
+        self.throttled.clear()
 
 
-def slow_down_all(patch: pytest.MonkeyPatch, seed: int) -> None:
-    """Slow down all pages that are opened from now on, and pause before each `expect`."""
-    for opener in (Browser, BrowserContext):
-        patch.setattr(opener, "new_page", slow_opener(opener.new_page, seed))
+def slow_down_all(patch: pytest.MonkeyPatch, seed: int) -> SlowPages:
+    """Slow down each page from its first use in a test on, and pause before each `expect`."""
+    pages = SlowPages(seed)
+    for name, method in get_methods(Page):
+        if name not in ("is_closed", "close", "on", "once", "remove_listener"):
+            patch.setattr(Page, name, slow(method, pages))
     for kind in (LocatorAssertions, PageAssertions):
-        for name, assertion in [*vars(kind).items()]:
+        for name, method in get_methods(kind):
             if name.startswith(("to_", "not_to_")):
-                patch.setattr(kind, name, late(assertion))
+                patch.setattr(kind, name, late(method))
+    return pages
 
 
-def slow_opener(open_page: Callable[..., Page], seed: int) -> Callable[..., Page]:
-    """Return `open_page` with slow pages, each with delays of its own."""
-    seeds = itertools.count(seed)
+def get_methods(kind: type) -> list[tuple[str, Callable]]:
+    """Public methods of a class with their names, without those of its base classes."""
+    return [
+        (name, value)
+        for name, value in vars(kind).items()
+        if inspect.isfunction(value) and not name.startswith("_")
+    ]
 
-    @functools.wraps(open_page)
-    def open_slow_page(*args, **options) -> Page:
-        page = open_page(*args, **options)
-        slow_down(page, next(seeds))
-        return page
 
-    return open_slow_page
+def slow(method: Callable, pages: SlowPages) -> Callable:
+    """Return `method` of a page that first slows down this page."""
+
+    @functools.wraps(method)
+    def use_slow_page(page: Page, *args, **options):
+        pages.use(page)
+        return method(page, *args, **options)
+
+    return use_slow_page
 
 
 def late(assertion: Callable) -> Callable:
