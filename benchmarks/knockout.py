@@ -96,11 +96,11 @@ def predict_with_blocked_patches(model: nn.Module, pixels: Tensor, layers: Seque
 
 
 def compute_knockout_metrics(
-    found: Tensor, reference: Tensor, labels: Tensor
+    probabilities: Tensor, reference: Tensor, labels: Tensor
 ) -> tuple[float, float, float]:
     """Return accuracy, mean probability of `reference`'s class, fraction of same predictions."""
-    predicted, before = found.argmax(dim=1), reference.argmax(dim=1)
-    own = found.gather(1, before[:, None])
+    predicted, before = probabilities.argmax(dim=1), reference.argmax(dim=1)
+    own = probabilities.gather(1, before[:, None])
     same = (predicted == before).float().mean()
     return float((predicted == labels).float().mean()), float(own.mean()), float(same)
 

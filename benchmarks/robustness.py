@@ -47,13 +47,13 @@ def main() -> None:
         print(robustness_table(change, found))
 
 
-def robustness_table(change: str, found: dict[str, list[RobustnessPoint]]) -> str:
+def robustness_table(change: str, points_by_run: dict[str, list[RobustnessPoint]]) -> str:
     """Format the accuracy in percent of each run (rows) at each strength (columns) as Markdown."""
     about = PERTURBATIONS[change]
     header = " | ".join(f"{strength:g}" for strength in about.strengths)
     lines = [f"| {about.title}, {about.unit} | {header} |", "|---" * (len(about.strengths) + 1)]
     lines[1] += "|"
-    for run, points in found.items():
+    for run, points in points_by_run.items():
         values = " | ".join(f"{100 * p.accuracy:.1f}" for p in points if p.change == change)
         lines.append(f"| `{run}` | {values} |")
     return "\n".join(lines) + "\n"

@@ -224,9 +224,9 @@ def check_weights(context: AppContext, run: TimmRun) -> list[str]:
     return refused
 
 
-def check_maps(found: dict[str, np.ndarray], names: list[str], grid: tuple[int, int]) -> None:
-    assert sorted(found) == sorted(names), f"maps are {sorted(found)}"
-    for name, values in found.items():
+def check_maps(maps: dict[str, np.ndarray], names: list[str], grid: tuple[int, int]) -> None:
+    assert sorted(maps) == sorted(names), f"maps are {sorted(maps)}"
+    for name, values in maps.items():
         check_values(values, grid, name)
 
 

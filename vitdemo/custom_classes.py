@@ -518,8 +518,8 @@ def _compute_features(
     )
     images = torch.from_numpy(seen)  # (N, 3, S, S); 75 MB for 500 images of 224 x 224 pixels
 
-    def half(share: float, words: str) -> None:
-        report(0.5 * share, words)
+    def half(share: float, description: str) -> None:
+        report(0.5 * share, description)
 
     return compute_features(context, base, images, half).astype(np.float64)
 

@@ -34,7 +34,7 @@ def test_augmentations_follow_the_recipe(name):
     assert all(step.pictures.shape == (4, 16, 16, 3) for step in steps)
     assert titles[0] == "Original images"
     assert titles[-1] == ("All steps together" if any(expected.values()) else "Original images")
-    assert ("patch tokens are dropped" in steps[-1].words) == bool(recipe.patch_dropout)
+    assert ("patch tokens are dropped" in steps[-1].description) == bool(recipe.patch_dropout)
 
 
 def make_model_inputs() -> torch.Tensor:

@@ -258,25 +258,25 @@ def check_controls(page: Page, state: ViewState, view: dict) -> dict[str, str]:
     return compare(found, wanted)
 
 
-def compare(found: dict, wanted: dict) -> dict[str, str]:
+def compare(actual: dict, wanted: dict) -> dict[str, str]:
     """Return a sentence for each key whose values differ."""
     return {
-        key: describe_difference(found[key], wanted[key])
+        key: describe_difference(actual[key], wanted[key])
         for key in wanted
-        if found[key] != wanted[key]
+        if actual[key] != wanted[key]
     }
 
 
-def describe_difference(found, wanted) -> str:
+def describe_difference(actual, wanted) -> str:
     """Describe two values; of long texts and lists, only the first difference."""
-    if isinstance(found, list) and isinstance(wanted, list):
-        different = sum(a != b for a, b in zip(found, wanted, strict=False))
-        return f"{len(found)} instead of {len(wanted)}, {different} of them different"
-    if isinstance(found, str) and isinstance(wanted, str):
-        equal = takewhile(lambda pair: pair[0] == pair[1], zip(found, wanted, strict=False))
+    if isinstance(actual, list) and isinstance(wanted, list):
+        different = sum(a != b for a, b in zip(actual, wanted, strict=False))
+        return f"{len(actual)} instead of {len(wanted)}, {different} of them different"
+    if isinstance(actual, str) and isinstance(wanted, str):
+        equal = takewhile(lambda pair: pair[0] == pair[1], zip(actual, wanted, strict=False))
         start = max(len([*equal]) - 20, 0)
-        found, wanted = (text[start : start + 120] for text in (found, wanted))
-    return f"{found!r} instead of {wanted!r}"
+        actual, wanted = (text[start : start + 120] for text in (actual, wanted))
+    return f"{actual!r} instead of {wanted!r}"
 
 
 def wait_until(check: Callable[[], object], seconds: float, stable: Callable[[], float]) -> object:

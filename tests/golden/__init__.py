@@ -177,11 +177,11 @@ def shorten_epochs(text: str) -> str:
     return EPOCHS.sub(lambda found: f"{found[1]}{found[2].count(chr(10))} rows\n", text)
 
 
-def difference(wanted: str, found: str) -> str:
+def difference(wanted: str, actual: str) -> str:
     """Return differing words and numbers as [-wanted-] {+found+}; "" if there are none."""
-    if is_close(wanted, found):
+    if is_close(wanted, actual):
         return ""
-    before, after = wanted.split(), found.split()
+    before, after = wanted.split(), actual.split()
     plain = [NUMBER.sub("#", word) for word in before], [NUMBER.sub("#", word) for word in after]
     changes = []
     for kind, a, b, c, d in difflib.SequenceMatcher(None, *plain, autojunk=False).get_opcodes():
@@ -196,9 +196,9 @@ def difference(wanted: str, found: str) -> str:
     )
 
 
-def is_close(wanted: str, found: str) -> bool:
+def is_close(wanted: str, actual: str) -> bool:
     """Return whether all words are equal except for numbers that are close."""
-    before, after = wanted.split(), found.split()
+    before, after = wanted.split(), actual.split()
     return len(before) == len(after) and all(
         old == new or (NUMBER.sub("#", old) == NUMBER.sub("#", new) and close(old, new))
         for old, new in zip(before, after, strict=True)

@@ -31,7 +31,7 @@ class AugmentedImages:
     """
 
     title: str
-    words: str
+    description: str
     pictures: np.ndarray
     targets: tuple[dict[str, float], ...] = ()
 
@@ -70,7 +70,7 @@ def describe_patch_dropout(recipe: Recipe) -> str:
 
 def _apply_step(
     title: str,
-    words: str,
+    description: str,
     augmentation: Augmentation,
     pixels: Tensor,
     names: Sequence[str],
@@ -83,7 +83,7 @@ def _apply_step(
     shares = torch.eye(B)  # (B, B), row i: weights of the images mixed into image i
     drawn, mixed = augment_batch(augmentation, pixels, shares, draws, partners, CUTOUT_FILL)
     targets = _class_proportions(mixed, names) if augmentation.mixes else ()
-    return AugmentedImages(title, words, _uint8(drawn), targets)
+    return AugmentedImages(title, description, _uint8(drawn), targets)
 
 
 def _uint8(pixels: Tensor) -> np.ndarray:

@@ -333,13 +333,13 @@ class _FaithfulnessTest:
         return found, score
 
     def score_map(
-        self, found: PerturbationCurves, name: str, null: PerturbationCurves
+        self, measured: PerturbationCurves, name: str, null: PerturbationCurves
     ) -> FaithfulnessScore:
         areas = (
-            float(faithfulness.area_under_curve(found.fractions, curves[name]))
-            for curves in (found.deletion, found.insertion)
+            float(faithfulness.area_under_curve(measured.fractions, curves[name]))
+            for curves in (measured.deletion, measured.insertion)
         )
-        own = found.scores[name]
+        own = measured.scores[name]
         p = faithfulness.rank_p_value(own, null.random_scores)
         return FaithfulnessScore(
             *areas, p, own > null.scores[CENTRE_BASELINE], own > null.scores[EDGE_BASELINE]

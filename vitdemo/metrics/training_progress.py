@@ -256,6 +256,6 @@ def count_epochs_below_validation(run: Run) -> int:
     return sum(points < 0 for points in generalisation_gap(run))
 
 
-def join_words(words: Sequence[str]) -> str:
+def join_words(items: Sequence[str]) -> str:
     """Join words: "a", "a and b", "a, b and c"."""
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+    return " and ".join(filter(None, [", ".join(items[:-1]), items[-1]]))

@@ -51,7 +51,7 @@ class PreparedImage:
     square: Image.Image
     preview: bytes
     size: tuple[int, int]
-    words: str
+    description: str
     label: str | None
 
 

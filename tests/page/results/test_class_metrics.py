@@ -46,8 +46,8 @@ def make_state(model="best", other="", chosen=NO_CHOICE) -> ViewState:
     return ViewState(None, "", options)
 
 
-def read_menus(found: ViewData) -> dict:
-    return {key: update["value"] for key, update in found.controls.items()}
+def read_menus(view: ViewData) -> dict:
+    return {key: update["value"] for key, update in view.controls.items()}
 
 
 def only_notice(blocks: list) -> str:
@@ -56,13 +56,13 @@ def only_notice(blocks: list) -> str:
     return block["text"]
 
 
-def read_accuracy(found: ViewData) -> str:
-    (text,) = found.data["summary"]
+def read_accuracy(view: ViewData) -> str:
+    (text,) = view.data["summary"]
     return text["text"]
 
 
-def read_notice(found: ViewData) -> str:
-    return only_notice(found.data["summary"] if isinstance(found.data, dict) else found.data)
+def read_notice(view: ViewData) -> str:
+    return only_notice(view.data["summary"] if isinstance(view.data, dict) else view.data)
 
 
 def test_table_has_the_metrics_of_each_class(context):

@@ -15,8 +15,8 @@ def make_state(**options) -> ViewState:
     return ViewState(None, "", {f"errors.{name}": value for name, value in options.items()})
 
 
-def count_by_kind(found) -> dict[str, int]:
-    return {chip["pick"]: chip["count"] for chip in found.data["chips"]}
+def count_by_kind(view) -> dict[str, int]:
+    return {chip["pick"]: chip["count"] for chip in view.data["chips"]}
 
 
 def test_kinds_have_counts_that_pass_the_other_filters(tested):

@@ -34,8 +34,8 @@ def make_state(chosen=NOT_CHOSEN, known=()) -> ViewState:
     return ViewState(None, "", {"runs": list(chosen), "training.known": list(known)})
 
 
-def validation_curves(found):
-    data = render_curves(found, found)
+def validation_curves(trained):
+    data = render_curves(trained, trained)
     plot = data["plots"][1]  # loss
     lines = {line["run"]: line for line in plot["lines"] if line["name"] == "validation"}
     return {name: curve | {"x": data["x"][curve["x"]]} for name, curve in lines.items()}, plot

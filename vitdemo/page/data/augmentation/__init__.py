@@ -106,7 +106,7 @@ def augmentation_blocks(
             ImageItem(f"{step.title}: image {i}", format_target(target))
             for i, target in enumerate(targets, start=1)
         ]
-        words = [Text(step.words)] if step.words else []
+        words = [Text(step.description)] if step.description else []
         pieces += [Heading(step.title), *words, ImageRow(items, concatenate_images(step.pictures))]
     return pieces
 

@@ -57,7 +57,7 @@ def payload(context: AppContext, state: ViewState) -> list:
     return document_payload(context.cache.call(class_blocks, *found))
 
 
-def class_blocks(found: ClassCounts, pixels: ColourStatistics) -> list[DocumentBlock]:
+def class_blocks(class_counts: ClassCounts, pixels: ColourStatistics) -> list[DocumentBlock]:
     of = "all"
     if pixels.images_read < pixels.images_total:
         of = f"{pixels.images_read:,} of {pixels.images_total:,}"
@@ -67,14 +67,14 @@ def class_blocks(found: ClassCounts, pixels: ColourStatistics) -> list[DocumentB
     means = pixels.mean_images[:MAX_MEAN_IMAGES]
     items = [
         ImageItem(f"Mean of the training images of class {name}", name)
-        for name in found.classes[: len(means)]
+        for name in class_counts.classes[: len(means)]
     ]
-    counts = counts_table(found)
+    counts = counts_table(class_counts)
     return [
         Heading("Number of images"),
-        Text(describe_balance(found)),
-        *map(Text, found.notes),
-        Details(COUNTS_TITLE, [counts]) if is_balanced(found) else counts,
+        Text(describe_balance(class_counts)),
+        *map(Text, class_counts.notes),
+        Details(COUNTS_TITLE, [counts]) if is_balanced(class_counts) else counts,
         Heading("Mean image of each class"),
         ImageRow(items, concatenate_images(means), 110),
         Heading(f"Colours of {of} training images"),
@@ -85,16 +85,17 @@ def class_blocks(found: ClassCounts, pixels: ColourStatistics) -> list[DocumentB
     ]
 
 
-def is_balanced(found: ClassCounts) -> bool:
-    return all(len(set(counts.tolist())) == 1 for counts in (found.train, found.test))
+def is_balanced(class_counts: ClassCounts) -> bool:
+    return all(len(set(counts.tolist())) == 1 for counts in (class_counts.train, class_counts.test))
 
 
-def counts_table(found: ClassCounts) -> Table:
+def counts_table(class_counts: ClassCounts) -> Table:
+    parts = class_counts.train, class_counts.test
     rows = [
-        (name, *(count_cell(counts[i], counts) for counts in (found.train, found.test)))
-        for i, name in enumerate(found.classes)
+        (name, *(count_cell(counts[i], counts) for counts in parts))
+        for i, name in enumerate(class_counts.classes)
     ]
-    sums = [("All", *(f"{counts.sum():,}" for counts in (found.train, found.test)))]
+    sums = [("All", *(f"{counts.sum():,}" for counts in parts))]
     columns = ("Class", "Training images", "Test images")
     return Table(columns, rows, sums, file="vitdemo-classes")
 

@@ -185,10 +185,10 @@ def report_progress(report: Report) -> ProgressReport:
     started, own = time.monotonic(), threading.get_ident()
     latest: tuple[float | None, str] = None, "Loading test images"
 
-    def step(fraction: float | None, words: str) -> None:
+    def step(fraction: float | None, description: str) -> None:
         nonlocal latest
         if threading.get_ident() == own:
-            latest = fraction, words
+            latest = fraction, description
         share, text = latest
         done = round(time.monotonic() - started if share is None else 100 * share)
         report(done, 0 if share is None else 100, text)

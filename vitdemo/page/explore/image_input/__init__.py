@@ -56,7 +56,7 @@ def payload(context: AppContext, state: ViewState) -> dict:
     return {
         "picture": CachedFile(hash_name(found.preview, ".img"), lambda: found.preview),
         "size": list(found.size),
-        "words": found.words,
+        "words": found.description,
         "notice": notice,
         "label": found.label,
     }

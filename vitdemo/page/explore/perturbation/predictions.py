@@ -32,14 +32,14 @@ def payload(context: AppContext, state: ViewState) -> dict:
     return to_payload(*predict_changes(context, before, after), changes)
 
 
-def to_payload(found: list[PredictionChange], problems: list[str], changes: ImageChanges) -> dict:
+def to_payload(models: list[PredictionChange], problems: list[str], changes: ImageChanges) -> dict:
     """Return the payload of the predictions, with the number of unchanged predictions."""
-    kept = sum(each.class_before == each.class_after for each in found)
-    models = "model keeps its" if len(found) == 1 else "models keep their"
-    summary = f"{kept} of {len(found)} {models} prediction."
+    kept = sum(each.class_before == each.class_after for each in models)
+    keep = "model keeps its" if len(models) == 1 else "models keep their"
+    summary = f"{kept} of {len(models)} {keep} prediction."
     return {
         "summary": "" if changes.is_identity else summary,
-        "models": [describe_model(each, changes) for each in found],
+        "models": [describe_model(each, changes) for each in models],
         "problems": problems,
     }
 

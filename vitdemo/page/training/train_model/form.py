@@ -117,9 +117,9 @@ class TrainingForm:
         gr.Info(STARTED_MESSAGE.format(name=job.name, state=job.state))
 
 
-def parse_guess(words: object, baseline: str) -> float:
+def parse_guess(text: object, baseline: str) -> float:
     """Parse the guess, in percentage points. Raises `JobError` unless it is from -100 to 100."""
-    text = words.strip().replace("−", "-").replace(",", ".") if isinstance(words, str) else ""
+    text = text.strip().replace("−", "-").replace(",", ".") if isinstance(text, str) else ""
     if not text:
         raise JobError(f"Enter a guess: the expected gain over {baseline}, in percentage points.")
     try:

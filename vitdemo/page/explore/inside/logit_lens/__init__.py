@@ -91,12 +91,12 @@ def to_payload(lens: LogitLens) -> dict:
     }
 
 
-def select_classes(answers: np.ndarray) -> list[int]:
+def select_classes(probabilities: np.ndarray) -> list[int]:
     """Select the classes to show, given probabilities (L+1, C): all, or the most probable."""
-    if answers.shape[1] <= MAX_LENS_CLASSES:
-        return list(range(answers.shape[1]))
-    top = np.argsort(-answers.max(0), kind="stable")[:NUM_TOP_CLASSES]
-    return sorted(top.tolist(), key=lambda c: -answers[-1, c])
+    if probabilities.shape[1] <= MAX_LENS_CLASSES:
+        return list(range(probabilities.shape[1]))
+    top = np.argsort(-probabilities.max(0), kind="stable")[:NUM_TOP_CLASSES]
+    return sorted(top.tolist(), key=lambda c: -probabilities[-1, c])
 
 
 def assign_class_colours(patches: np.ndarray) -> list[str]:
