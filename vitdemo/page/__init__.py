@@ -35,7 +35,7 @@ from vitdemo.page.theme import THEME as THEME
 
 HEAD = build_head()
 
-# Modules with the payload functions of their views, and perhaps tasks.
+# Modules with payload functions of views; some also have tasks.
 FEATURES = (explore, results, data)
 PAYLOADS = {name: payload for feature in FEATURES for name, payload in feature.PAYLOADS.items()}
 TASKS = {name: task for feature in FEATURES for name, task in getattr(feature, "TASKS", {}).items()}

@@ -1,8 +1,8 @@
 """Requests of the browser for the data of its views, and the responses.
 
-`store.js` holds the view state: the image, the model and the layer. If visible views show another
-state, the store sends one event with the current state and the names of these views. The bridge
-responds with one payload per view:
+`store.js` holds the view state: the image, the model and the layer. If visible views need new data,
+the store sends one event with the current state and the names of these views. The bridge responds
+with one payload per view:
 
     {"id": int, "models": the models if they have changed, "model": layers of the chosen model,
      "views": {name: {"key": str, "data": dict} or {"key": str, "error": str}}}
@@ -13,7 +13,8 @@ raises `VitdemoError`, the view shows the message. The store ignores a response 
 longer current.
 
 A long computation is a task: a function of an `AppContext`, a `ViewState` and a function
-`report(done, total, text)`. The bridge sends the progress, and the end with the task's result:
+`report(done, total, text)`. The bridge sends messages about the progress, and a last message with
+the task's result:
 
     {"id": int, "done": int, "total": int, "text": str}
     {"id": int, "end": True, "data": JSON and files, "error": str or None}
@@ -93,9 +94,9 @@ Action = Callable[[AppContext, ViewState, Mapping[str, object]], Collection[str]
 
 @dataclass(frozen=True, eq=False)
 class ViewData:
-    """Data of a view, and updates of controls: properties of gradio components by name.
+    """Data of a view, and new properties of gradio components (`controls`) by state key.
 
-    Properties that a subclass of `gr.HTML` adds are in a dict `props`, as gradio requires.
+    Properties that a subclass of `gr.HTML` defines are in a dict `props`, as gradio requires.
 
     If an update changes the value of a control, the data are for the new value.
     """
@@ -106,7 +107,7 @@ class ViewData:
 
 @dataclass(frozen=True)
 class Feature:
-    """Functions of a part of the page for the bridge, by name; payloads declare their `needs`."""
+    """Payload functions, tasks and actions of a part of the page, by name."""
 
     payloads: Mapping[str, Payload] = field(default_factory=dict)
     tasks: Mapping[str, Task] = field(default_factory=dict)
@@ -126,9 +127,9 @@ class Channel(gr.HTML):
         )
 
     def postprocess(self, value: dict | None) -> dict | None:
-        """Return the result of `serialise`, which a handler returns.
+        """Return `value` unchanged, because handlers return a result of `serialise`.
 
-        gradio calls this method in its event loop, where packing files would delay all other users.
+        gradio calls this method in its event loop, where writing files would delay all other users.
         """
         return value
 
@@ -140,8 +141,8 @@ class Channel(gr.HTML):
 class Bridge(Channel):
     """Hidden component that sends the browser's requests, and receives the data of views.
 
-    Its events are `ask` (a request), `act` (an action), `start` (a task), `cancel` (the running
-    task) and `controls` (the store has updates of controls).
+    The events are `ask` (a request), `act` (an action), `start` (a task), `cancel` (stop the
+    running task) and `controls` (updates of controls).
     """
 
     EVENTS = (
@@ -157,7 +158,7 @@ class Bridge(Channel):
         needs: Mapping[str, Sequence[str]] | None = None,
     ):
         self.descriptions, self.needs = descriptions or {}, needs or {}
-        self.shown: dict[str, Component] = {}  # components that have no description
+        self.shown: dict[str, Component] = {}  # components that the store only updates
         description = json.dumps(self.description)
         super().__init__(JS_CONNECT.replace("DESCRIPTION", description), "bridge")
 
@@ -176,7 +177,7 @@ def round_numbers(values: np.ndarray, digits: int) -> list:
 
 
 def document_payload(blocks: Sequence[DocumentBlock]) -> list:
-    """Return the payload of a document, which `defineDocument` of `store.js` draws."""
+    """Return the payload of a document, for `defineDocument` of `store.js`."""
     return blocks_to_json(list(blocks), ImageFile)
 
 
@@ -252,7 +253,7 @@ def build(
 
 
 def describe_control(key: StateKey, control: Component) -> dict:
-    """Describe a control: its element, and the start value and choices that depend on the runs."""
+    """Return the element id, start value and choices of a control."""
     start = key.start if control.value is None else control.value
     if isinstance(key, NamesKey):
         start = control.value or [*NOT_CHOSEN]
@@ -267,14 +268,14 @@ class TaskRunner:
 
     def __init__(self, context: AppContext, tasks: Mapping[str, Task]):
         self.context, self.tasks = context, tasks
-        self._cancelled: LRUCache[tuple, bool] = LRUCache(MAX_CANCELLED)  # by session and id
+        self._cancelled: LRUCache[tuple, bool] = LRUCache(MAX_CANCELLED)  # by session and task id
 
     def cancel(self, number: object) -> None:
         """Cancel the task `number` of this session at its next report, or before it starts."""
         self._cancelled[session_id(), repr(number)] = True
 
     def run(self, request: dict) -> Generator[dict, None, None]:
-        """Run the task of an untrusted `request`; yield its messages, see the module docstring."""
+        """Run the task of an untrusted `request`; yield the messages in the module docstring."""
         number, task = request.get("id"), self.tasks.get(str(request.get("task")))
         key = (session_id(), repr(number))
         reports: queue.SimpleQueue[tuple | None] = queue.SimpleQueue()
@@ -302,7 +303,7 @@ class TaskRunner:
                 for done, total, text in iter(reports.get, None):
                     yield {"id": number, "done": done, "total": total, "text": text}
             finally:
-                self._cancelled[key] = True  # gradio closes this generator if the browser leaves
+                self._cancelled[key] = True  # gradio closes this generator if the page is closed
         yield end
 
 
@@ -360,7 +361,7 @@ def run_action(
     actions: Mapping[str, Action],
     request: dict,
 ) -> dict:
-    """Run the action of an untrusted `request`; return its answer, see the module docstring."""
+    """Run the action of an untrusted `request`; return the response in the module docstring."""
     answer = {"id": request.get("id"), "views": {}, "error": None}
     action, fields = actions.get(str(request.get("action"))), request.get("fields")
     if action is None:
@@ -378,11 +379,11 @@ def run_action(
 
 
 def list_new_models(context: AppContext, known: object) -> dict | None:
-    """Return the models to choose from and their stamp; None if the stamp is `known`.
+    """Return the available models and their stamp, or None if the stamp is still `known`.
 
     The stamp changes if a run is added, removed or trained again, or if the dataset is downloaded.
-    "others" are the names of the runs that have only results. "missing" contains "weights" without
-    any model to explain, and "runs" without any run.
+    "others" are the names of the runs that have only results. "missing" contains "weights" if no
+    model can be explained, and "runs" if there are no runs.
     """
     runs = context.list_runs_and_models()[0]
     content = runs, context.is_dataset_missing()
@@ -402,13 +403,13 @@ def list_new_models(context: AppContext, known: object) -> dict | None:
 
 
 def describe_depth(context: AppContext, state: object) -> dict | None:
-    """Return the number of layers of the state's model, and its initial layer; None if it fails."""
+    """Return the state's model, and the model's depth and initial layer (0 without attention)."""
     name = state.get("model") if isinstance(state, dict) else None
     try:
         run = context.find_run(name) if isinstance(name, str) else None
         layers = context.count_layers(run) if run else 0
         first = choose_first_map(context, run)[1] if layers else 0
-    except VitdemoError:  # not reported here: the payloads report it
+    except VitdemoError:  # not reported here, because the payloads report the same error
         return {"name": name, "layers": 0, "layer": 0}
     return {"name": name, "layers": layers, "layer": first}
 
@@ -419,7 +420,7 @@ def _compute_payload(payload: Payload, context: AppContext, state: object) -> di
         return vars(found) if isinstance(found, ViewData) else {"data": found}
     except VitdemoError as error:
         return {"error": str(error)}
-    except Exception:  # one view must not block all others
+    except Exception:  # an error in one view must not block the others
         LOGGER.exception("The payload of a view failed.")
         return {"error": UNEXPECTED_ERROR_MESSAGE}
 

@@ -1,4 +1,4 @@
-"""Helpers of several tabs: queues, permissions, error messages, downloads."""
+"""Helpers for several tabs: queues, permissions, error messages, downloads."""
 
 import functools
 import inspect
@@ -24,12 +24,12 @@ from vitdemo.page.state_key import ChoiceKey, FlagKey, NamesKey, NumberKey, Stat
 # of its session (see `AppBlocks`) and must not block other sessions.
 MAX_CONCURRENT_REQUESTS = min(4, torch.get_num_threads())
 MODEL_QUEUE = {"concurrency_id": "model", "concurrency_limit": 2 * MAX_CONCURRENT_REQUESTS}
-# Computations of several seconds (curves, occlusion, t-SNE) have a queue that blocks no clicks.
+# Long computations (curves, occlusion, t-SNE) have their own queue, so they do not block clicks.
 LONG_QUEUE = {"concurrency_id": "long", "concurrency_limit": 1}
 # Handlers that change the state of the same session run one at a time (see `AppBlocks`), because
 # each handler needs the previous result. Other sessions do not wait.
 SERIAL_QUEUE = {"concurrency_id": "turns", "concurrency_limit": None}
-# The queues in which each session has one request at a time, with the limit of all sessions.
+# Queues with one running request per session, and the limit for all sessions together.
 SESSION_QUEUES = {
     MODEL_QUEUE["concurrency_id"]: MAX_CONCURRENT_REQUESTS,
     SERIAL_QUEUE["concurrency_id"]: SERIAL_QUEUE["concurrency_limit"],
@@ -54,12 +54,12 @@ TRAINING_NOT_ALLOWED_MESSAGE = (
 
 
 class Controls(dict[str, Component]):
-    """Controls of gradio by state key."""
+    """Controls of gradio by the name of their state key."""
 
     def add(
         self, key: StateKey, component: type[Component], *arguments: object, **options: object
     ) -> Component:
-        """Build and return the control of `key`; `options` replace those of the key."""
+        """Build and return the control of `key`; `options` override the options of the key."""
         self[key.name] = built = component(*arguments, **_control_options(key) | options)
         return built
 
@@ -140,8 +140,8 @@ def add_download_button(
 ) -> gr.Button:
     """Add a download button; `make(folder, *inputs)` writes the file and returns its path.
 
-    gradio's own button cannot write the file after the click (gradio-app/gradio#9230), so a script
-    clicks a hidden one when the file is written.
+    gradio's own button cannot write the file after the click (gradio-app/gradio#9230). Therefore, a
+    script clicks a hidden download button when the file is written.
     """
     button = gr.Button(label, size="sm", elem_id=elem_id)
     made = gr.DownloadButton(visible="hidden", elem_id=f"{elem_id}-file")

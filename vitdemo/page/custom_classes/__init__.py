@@ -1,9 +1,8 @@
 """The tab "Custom classes": a classifier for the user's own images, trained in seconds.
 
-Images and models are in the session of their user, and are deleted one hour after the last use.
-Only this user sees the models in the tabs, and can download the classifier as a zip file. If the
-page allows training, the user can also publish the classifier, or fine-tune the whole model for
-themselves or for all users.
+Images and models belong to the user's session, and are deleted one hour after the last use. Only
+this user sees the models in the tabs, and can download the classifier as a zip file. If the page
+allows training, the user can also publish the classifier or fine-tune the whole model.
 """
 
 from functools import partial
@@ -14,7 +13,7 @@ from vitdemo.context import AppContext
 from vitdemo.custom_classes import MAX_CUSTOM_CLASSES
 from vitdemo.jobs import JobQueue
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import Feature, add_view
+from vitdemo.page.bridge import add_view
 from vitdemo.page.components.run_choice import RunChoice, group_runs
 from vitdemo.page.custom_classes import classifier, editor, fine_tuning, models, results, trial
 from vitdemo.page.custom_classes.session import (
@@ -24,6 +23,7 @@ from vitdemo.page.custom_classes.session import (
     TRIAL_VIEW,
     CustomClassesSession,
 )
+from vitdemo.page.feature import Feature
 from vitdemo.page.gradio_patches import session_value
 from vitdemo.page.kit import Controls
 from vitdemo.page.view_state import needs

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import gradio as gr
 
 from vitdemo.context import AppContext
-from vitdemo.page.bridge import Payload, Task
 from vitdemo.page.data import augmentation, classes, patches, similar_images
 from vitdemo.page.data.classes import examples
+from vitdemo.page.feature import Payload, Task
 from vitdemo.page.kit import Controls
 
 SECTIONS = {  # section id -> title and module
@@ -23,7 +23,7 @@ TASKS: Mapping[str, Task] = similar_images.TASKS
 
 
 def build(context: AppContext, controls: Controls) -> None:
-    """Lay out the tab, whose views the browser draws. Add its controls to `controls`."""
+    """Lay out the tab, and add its controls to `controls`. The browser draws the views."""
     with gr.Tabs(elem_id="data-sections", overflow_behavior="wrap"):
         for name, (title, section) in SECTIONS.items():
             with gr.Tab(title, id=name):

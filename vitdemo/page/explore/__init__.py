@@ -10,7 +10,7 @@ from PIL import Image
 from vitdemo.analyses.export import save_maps
 from vitdemo.context import AppContext
 from vitdemo.errors import ImageError
-from vitdemo.page.bridge import Task, add_view
+from vitdemo.page.bridge import add_view
 from vitdemo.page.explore import (
     attention_maps,
     class_attribution,
@@ -22,10 +22,11 @@ from vitdemo.page.explore import (
 )
 from vitdemo.page.explore.more_models import MoreModelsPanel
 from vitdemo.page.explore.tab import CLASS_MAPS_SECTION, DEFAULT_SECTION, ExploreTab
+from vitdemo.page.feature import Task
 from vitdemo.page.kit import MODEL_QUEUE, NO_API, add_download_button
 
 VIEWS = (image_input, attention_maps, predictions, class_attribution, side_by_side)
-# View -> payload function. Predictions come after the attention, whose forward pass they reuse.
+# View -> payload function. Predictions reuse the forward pass of the attention, which comes first.
 PAYLOADS = {view.VIEW: view.payload for view in VIEWS} | perturbation.PAYLOADS | inside.PAYLOADS
 TASKS: dict[str, Task] = {**class_attribution.TASKS, **inside.TASKS}
 # Section id: title and layout function.
@@ -79,7 +80,7 @@ def build(page: gr.Blocks, context: AppContext, *, local_only: bool) -> ExploreT
 
 
 def require_image(image: Image.Image | None) -> Image.Image:
-    """Return `image`. Raises `ImageError` if it is None: not chosen yet, or expired."""
+    """Return `image`. Raises `ImageError` if `image` is None (not chosen yet, or expired)."""
     if image is None:
         raise ImageError("No image is chosen. Choose an image first.")
     return image

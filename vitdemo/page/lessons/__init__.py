@@ -6,7 +6,8 @@ from pathlib import Path
 
 import gradio as gr
 
-from vitdemo.page.bridge import Feature, add_view
+from vitdemo.page.bridge import add_view
+from vitdemo.page.feature import Feature
 from vitdemo.page.kit import Controls
 from vitdemo.page.lessons import catalog, cost, handouts, panel
 
@@ -18,7 +19,7 @@ ABOUT_LESSONS = (
 
 
 def build(controls: Controls) -> None:
-    """Lay out the tab, whose views the browser draws. Add its controls to `controls`."""
+    """Lay out the tab, and add its controls to `controls`. The browser draws the views."""
     gr.Markdown(LESSONS_INTRO)
     add_view(catalog.VIEW, elem_id="lessons")
     cost.build(controls)

@@ -6,8 +6,9 @@ import gradio as gr
 
 from vitdemo.context import AppContext
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import Feature, Payload, Task, add_view
+from vitdemo.page.bridge import add_view
 from vitdemo.page.components.run_choice import RunChoice, group_runs
+from vitdemo.page.feature import Feature, Payload, Task
 from vitdemo.page.kit import NO_OTHER_MODEL_LABEL, Controls
 from vitdemo.page.results import (
     calibration,
@@ -39,8 +40,8 @@ TASKS: Mapping[str, Task] = compare.TASKS
 def build(context: AppContext, controls: Controls, *, local_only: bool) -> tuple[gr.Tabs, Feature]:
     """Lay out the tab, and add its controls to `controls`, by state key.
 
-    Return its sections, and the functions of the user's test sets. On a page that is not
-    `local_only`, only its user sees a test set.
+    Return the sections, and the functions for users' test sets. Unless the page is `local_only`, a
+    test set is visible only to the user who added it.
     """
     add_view("no_model", elem_id="no-results")
     groups = group_runs(context.evaluated_runs())

@@ -8,7 +8,8 @@ import gradio as gr
 from vitdemo.context import AppContext
 from vitdemo.jobs import JobQueue
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import Payload, ViewState, add_view
+from vitdemo.page.bridge import add_view
+from vitdemo.page.feature import Payload
 from vitdemo.page.kit import LIGHT_QUEUE, Controls, add_download_button
 from vitdemo.page.training import (
     curves,
@@ -18,6 +19,7 @@ from vitdemo.page.training import (
     train_model,
     upload,
 )
+from vitdemo.page.view_state import ViewState
 from vitdemo.report import get_report_name, render_report
 
 CURVES_TITLE = "Training progress"
@@ -33,8 +35,8 @@ def build(
 ) -> None:
     """Lay out the tab, and add its controls to `controls`.
 
-    With `jobs`, training runs can be started in it. `local_only` means that the page is bound to
-    localhost; then runs can be uploaded to the Hub.
+    With `jobs`, users can start training runs in the tab. `local_only` means that the page is bound
+    to localhost; then runs can be uploaded to the Hub.
     """
     train_model.build(context, controls, jobs)
     add_view("no_model", elem_id="no-runs")
