@@ -25,7 +25,7 @@ class ModelPart:
     """A part of a model, such as the attention of all layers, with `repeats` copies in sequence.
 
     `parameters` and `macs` (multiply-adds per image) are totals over all copies. `sizes` contains
-    the sizes that describe this `kind` of part.
+    the dimensions that the page shows for this `kind` of part.
     """
 
     kind: str
@@ -70,7 +70,7 @@ def _layer_part(name: str, module: nn.Module, macs: int) -> ModelPart:
         kind = "convolutions"
         sizes |= {"count": len(convolutions), "side": max(c.kernel_size[0] for c in convolutions)}
         sizes |= {"before": convolutions[0].in_channels, "after": convolutions[-1].out_channels}
-        # The optimizer trains only parameters, so a weight in a buffer stays frozen.
+        # The optimizer updates only parameters, so a weight in a buffer is frozen.
         sizes["is_frozen"] = not isinstance(convolutions[0].weight, nn.Parameter)
     elif isinstance(module, nn.Linear):
         kind = "linear"

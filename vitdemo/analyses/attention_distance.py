@@ -63,7 +63,7 @@ def compute_distances(context: AppContext, run: Run, image: Image.Image) -> Atte
     even = statistics.mean_attention_distance(torch.full((1, 1, P, P), 1 / P), grid, 0).item()
     try:
         sample = context.sample_test_images(run, NUM_DISTANCE_IMAGES)
-    except DataError:  # there is no test set of these classes, so use only `image`
+    except DataError:  # no test set has these classes, so only `image` is used
         heads, num_images = context.trace_image(run, image).distances, 1  # (L, H)
     else:
         key = (_sample_distances, run, context.open_dataset(), NUM_DISTANCE_IMAGES)

@@ -1,6 +1,6 @@
 """Number of images per class, example images, and colour statistics of the training images.
 
-Letters: N images, S their side in pixels, C classes.
+Letters: N images, S image side in pixels, C classes.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class ClassCounts:
     classes: tuple[str, ...]
     train: np.ndarray
     test: np.ndarray
-    notes: tuple[str, ...] = ()  # warnings about files and classes that are left out
+    notes: tuple[str, ...] = ()  # warnings about ignored files and classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ def _load_training_images(source: data.ImageDataset) -> tuple[np.ndarray, data.L
 def channel_histograms(images: Tensor) -> np.ndarray:
     """Count the pixels per channel and level: (N, 3, S, S) uint8 -> (3, 256) int64."""
     counts = torch.zeros(3, 256, dtype=torch.int64)
-    for part in images.split(1024):  # `bincount` makes int64 copies, too large for all images
+    for part in images.split(1024):  # limits the memory of `bincount`'s int64 copies
         for channel in range(3):
             counts[channel] += torch.bincount(part[:, channel].flatten(), minlength=256)
     return counts.numpy()

@@ -36,7 +36,7 @@ ARRAY_DESCRIPTIONS = {
 def compute_all_maps(context: AppContext, run: Run, image: Image.Image) -> dict[str, np.ndarray]:
     """Compute all maps of `run`'s model for an RGB image, by the names in `ARRAY_DESCRIPTIONS`.
 
-    For a model without classes, maps of a class are left out. Raises `RunError`.
+    For a model without classes, class-specific maps are left out. Raises `RunError`.
     """
     look = context.trace_image(run, image)
     found = {

@@ -22,23 +22,23 @@ from vitdemo.analyses.tsne import ITERATIONS, reduce_to_plane
 from vitdemo.context import AppContext
 from vitdemo.runs import Run
 
-PROBE_POINTS, PROBE_ITERATIONS = 300, 250  # the smallest number that scikit-learn accepts
+PROBE_POINTS, PROBE_ITERATIONS = 300, 250  # scikit-learn needs 250 iterations
 PROBE_DIMENSIONS = 50
 _WORKER = ThreadPoolExecutor(1, thread_name_prefix="feature-time")
 
 
 @dataclass(frozen=True)
 class FeatureSpeed:
-    """Measured seconds: features of one image, and a t-SNE of `PROBE_POINTS` points."""
+    """Measured time of one image's features and of a t-SNE of `PROBE_POINTS` points, in seconds."""
 
     feature_seconds: float
     tsne_seconds: float
 
     def estimate_seconds(self, image_count: int) -> float:
-        """Return the time of the maps of `image_count` images.
+        """Return the estimated time of the t-SNE maps of `image_count` images, in seconds.
 
         An iteration of Barnes-Hut t-SNE takes a time proportional to N log N (van der Maaten 2014).
-        The map of the pixels is computed at the same time as the other map.
+        The maps of pixels and of features are computed at the same time, so only one is counted.
         """
         points = max(image_count, 2)
         work = points * math.log(points) / (PROBE_POINTS * math.log(PROBE_POINTS))
@@ -47,7 +47,7 @@ class FeatureSpeed:
 
 
 def measure_in_background(context: AppContext, run: Run | None) -> FeatureSpeed | None:
-    """Start the measurement for the features of `run`; return its result, None until it is done.
+    """Start the measurement for the features of `run`; return the result, or None if not finished.
 
     Raises the error of a measurement that failed, for example `RunError`.
     """
@@ -65,7 +65,7 @@ def measure_speed(context: AppContext, run: Run | None) -> FeatureSpeed:
 
 
 def _measure_features(context: AppContext, run: Run | None) -> float:
-    """Return the seconds per image; pixels take no time."""
+    """Return the time per image in seconds; 0 for raw pixels."""
     if run is None:
         return 0.0
     sample = load_sample(context, FEATURE_BATCH_SIZE)
@@ -75,7 +75,7 @@ def _measure_features(context: AppContext, run: Run | None) -> float:
 
 
 def measure_seconds(work: Callable[[], object]) -> float:
-    """Return the wall-clock time of the second call of `work`, whose first call loads libraries."""
+    """Return the wall-clock time of a second call of `work`; the first call loads libraries."""
     work()
     start = time.perf_counter()
     work()

@@ -3,7 +3,7 @@
 Features are the input of a model's classifier head, or raw pixels. Distance ratio, purity and
 neighbours are computed from features, because distances in a t-SNE plot are not meaningful.
 
-Letters: N images, D width of a feature, C classes.
+Letters: N images, D feature dimension, C classes.
 """
 
 from collections.abc import Callable
@@ -30,8 +30,8 @@ SAMPLE_SIDE = 32  # side of the raw-pixel images and of the thumbnails, in pixel
 MIN_TSNE_IMAGES = 4  # minimum number of images for t-SNE
 FEATURE_BATCH_SIZE = 50  # images per forward pass
 NUM_NEIGHBOURS = 8
-# Called with the finished fraction (None: unknown) and a description. An exception in the callback
-# stops the computation.
+# Callback with the finished fraction (None: unknown) and a description. An exception in the
+# callback stops the computation.
 ProgressReport = Callable[[float | None, str], None]
 
 
@@ -114,7 +114,7 @@ def _cache_key(context: AppContext, kind: str, run: Run | None, max_images: int)
 
 
 def has_feature_space(context: AppContext, run: Run | None) -> bool:
-    """Return whether `load_feature_space` has its result in the cache. Raises `DataError`."""
+    """Return whether the result of `load_feature_space` is in the cache. Raises `DataError`."""
     return context.cache.get(_cache_key(context, "space", run, MAX_SAMPLE_SIZE)) is not None
 
 
@@ -208,7 +208,7 @@ def load_plane(
 def load_planes(
     context: AppContext, run: Run | None, max_images: int, report: ProgressReport = ignore_progress
 ) -> list[EmbeddingPlane]:
-    """Compute the t-SNE planes of raw pixels and, with a `run`, of its features.
+    """Compute the t-SNE planes of raw pixels and, if `run` is given, of its model's features.
 
     Both planes show the same images. `report` is called a few times per second from two threads. An
     exception in `report` stops the computation.
@@ -270,7 +270,7 @@ def find_neighbours(
 def find_nearest(
     features: np.ndarray, query: np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Find the `count` rows of `features` (N, D) nearest to `query` (D,): indices and cosines."""
+    """Return indices and cosines of the `count` rows of `features` (N, D) nearest to `query`."""
     from sklearn.neighbors import NearestNeighbors
 
     search = NearestNeighbors(n_neighbors=min(count, len(features)), metric="cosine").fit(features)

@@ -25,8 +25,8 @@ from vitdemo.metrics.paired import McNemarResult, mcnemar
 from vitdemo.runs import Run
 
 NUM_ACCURACY_IMAGES = 1000
-NUM_MEAN_IMAGES = 32  # images over which a head's output is averaged
-ABLATION_MODES = ("mean", "zero")  # replacements for the output of a head that is off
+NUM_MEAN_IMAGES = 32  # number of images over which a head's output is averaged
+ABLATION_MODES = ("mean", "zero")  # replacements for the output of an ablated head
 ABLATION_BATCH_SIZE = 50  # images per forward pass
 
 
@@ -34,8 +34,9 @@ ABLATION_BATCH_SIZE = 50  # images per forward pass
 class AblationEffects:
     """Effect of each attention head on the prediction for one image.
 
-    `logits` (C,) are with all heads on, `ablated_logits` (L, H, C) with one head off. The output of
-    this head is replaced by its mean over `mean_source` ("32 test images"), or by zeros if None.
+    `logits` (C,) are computed with all heads, and `ablated_logits` (L, H, C) with one head off. The
+    head's output is replaced by its mean over `mean_source` ("32 test images"). If `mean_source` is
+    None, it is replaced by zeros.
     """
 
     run: Run
@@ -50,7 +51,7 @@ class AblationEffects:
 
     @property
     def logit_change(self) -> np.ndarray:
-        """Logit change (L, H) of the predicted class with one head off; < 0: supports the class."""
+        """Change (L, H) of the predicted class's logit; negative if the head supports the class."""
         return self.ablated_logits[..., self.target] - self.logits[self.target]
 
     @property
@@ -114,10 +115,10 @@ def predict_without_heads(
 def load_head_means(
     context: AppContext, run: Run, image: Image.Image | None, mode: str = "mean"
 ) -> tuple[HeadMeans | None, str | None]:
-    """Return the mean outputs of all heads and a description of the images; None for "zero".
+    """Return the mean outputs of all heads and a description of the images; both None for "zero".
 
-    Without test images, the mean is over the example photos except `image`. With `image`, the mean
-    would contain a part of the head's output for this image.
+    Without test images, the mean is over the example photos except `image`, so that the mean does
+    not contain the head's output for this image.
 
     Raises `RunError` if `mode` is not in `ABLATION_MODES`.
     """
@@ -129,7 +130,7 @@ def load_head_means(
     model = context.load_model(run)
     try:
         sample = context.sample_test_images(run, NUM_MEAN_IMAGES)
-    except DataError:  # there is no test set of these classes, so use the example photos
+    except DataError:  # no test set has these classes, so the example photos are used
         photos = context.cache.call(_load_example_squares)
         of = tuple(i for i, photo in enumerate(photos) if not _is_same_image(photo, image))
         if not of:
@@ -163,11 +164,11 @@ def measure_accuracy_without_heads(
     heads: Collection[HeadIndex],
     mode: str = "mean",
 ) -> Iterator[AblationStep]:
-    """Yield an `AblationStep` for each batch of test images; the last step has the test.
+    """Yield an `AblationStep` for each batch of test images; the last step contains the test.
 
-    The sample has up to `NUM_ACCURACY_IMAGES` images, stratified by class and the same at every
-    call. Predictions of the whole model are cached. `mode` is as in `compute_head_effects`. Raises
-    `DataError` without test images, and `RunError` for a model without attention.
+    The sample has up to `NUM_ACCURACY_IMAGES` images, stratified by class. Every call uses the same
+    images. Predictions of the whole model are cached. `mode` is as in `compute_head_effects`.
+    Raises `DataError` without test images, and `RunError` for a model without attention.
     """
     sample = context.sample_test_images(run, NUM_ACCURACY_IMAGES)
     require_attention(run, context.load_model(run))
@@ -196,11 +197,11 @@ def _iter_correct_predictions(
     heads: Collection[HeadIndex],
     means: HeadMeans | None,
 ) -> Iterator[np.ndarray]:
-    """Yield, for each batch, whether each image is classified correctly without `heads`, (B,)."""
+    """Yield a mask (B,) of the images classified correctly without `heads`, for each batch."""
     model = context.load_model(run)
     parts = [each.split(ABLATION_BATCH_SIZE) for each in (sample.images, sample.labels)]
     for images, labels in zip(*parts, strict=True):
-        # The mode ends before the yield, which would leave the caller in this mode.
+        # Inference mode ends before the yield. Otherwise, the caller's code would also run in it.
         with torch.inference_mode():
             pixels = run.preprocessing(images.to(context.device))
             predicted = head_ablation.ablate_heads(model, pixels, heads, means).argmax(1).cpu()

@@ -28,7 +28,8 @@ KNOCKOUT_FINDING = (
 class KnockoutResult:
     """Class probabilities (C,) for one image before and after attention knock-out.
 
-    In `layers` (from 0, of `num_layers`), the tokens in `special_tokens` cannot attend to patches.
+    In `layers` (counted from 0), the tokens in `special_tokens` cannot attend to patches.
+    `num_layers` is the number of all layers.
     """
 
     run: Run
@@ -43,7 +44,7 @@ class KnockoutResult:
 def predict_with_knockout(
     context: AppContext, run: Run, image: Image.Image, layers: Collection[int]
 ) -> KnockoutResult:
-    """Predict `image` when no special token can attend to the patches in `layers` (from 0).
+    """Predict `image` after blocking attention from special tokens to patches in `layers` (from 0).
 
     Raises `RunError` for a model without classes, attention or a class token, and for a layer that
     does not exist.

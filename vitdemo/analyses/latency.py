@@ -56,9 +56,10 @@ def measure_run_latency(context: AppContext, run: Run, batch: int, seconds: floa
 def time_forward_passes(
     model: nn.Module, side: int, batch: int, device: torch.device, seconds: float = 1.0
 ) -> Latency:
-    """Time forward passes of `batch` random images, without preprocessing, after a warm-up.
+    """Measure the time of forward passes of `batch` random images after a warm-up.
 
-    It times at least 5 passes, for at least `seconds`. `model` must be on `device`.
+    At least 5 passes are measured, for at least `seconds`. The time of preprocessing is not
+    included. `model` must be on `device`.
     """
     pixels, times = torch.randn(batch, 3, side, side, device=device), []
     for _ in range(WARM_UP_PASSES):

@@ -45,7 +45,7 @@ class EvaluationSummary:
 
     @property
     def macro_roc_auc(self) -> float:
-        """NaN if all test images have the same class."""
+        """Macro-averaged ROC AUC; NaN if all test images have the same class."""
         return macro_mean(self.class_metrics.roc_auc)
 
     @property
@@ -65,7 +65,7 @@ class EvaluationSummary:
 
 @dataclass(frozen=True)
 class ModelRow:
-    """Row of the model table, read from a run's files; None if a file lacks the value.
+    """Row of the model table, read from a run's files; missing values are None.
 
     `problem` is the reason why the evaluation is unusable, or "".
     """
@@ -82,13 +82,13 @@ class ModelRow:
     train_seconds: float
     device: str | None  # training device
     problem: str = ""
-    is_at_chance: bool = False  # as with shuffled labels, or a learning rate that is too high
+    is_at_chance: bool = False  # for example, after training on shuffled labels
 
 
 def model_rows(context: AppContext) -> list[ModelRow]:
     """Return a row per readable run, highest test accuracy first, then untested runs by name.
 
-    Runs with an accuracy close to chance, as after a training run made to fail, come last.
+    Runs with an accuracy close to chance come last, for example after training on shuffled labels.
     """
     rows = [context.cache.call(make_model_row, run) for run in context.list_runs()[0]]
     return sorted(

@@ -28,7 +28,7 @@ class ModelOverview:
     (L, rows, columns) are each layer's attention to the patches, as the mean of the heads.
     `probabilities` (L,) are the logit lens's probabilities of the predicted class after each layer.
     `contributions` (L,) are the direct contributions of each layer, attention and MLP, to the logit
-    of this class. The last two are empty if the model does not support them.
+    of this class. `probabilities` and `contributions` are empty if the model does not support them.
     """
 
     token_norms: np.ndarray
@@ -49,7 +49,7 @@ def compute_overview(context: AppContext, run: Run, image: Image.Image) -> Model
     try:
         by_layer = compute_logit_lens(model, trace).predictions[1:]  # (L, C)
         probabilities = by_layer[:, by_layer[-1].argmax()]
-        parts = compute_logit_attribution(model, trace).contributions  # first the predicted class
+        parts = compute_logit_attribution(model, trace).contributions  # row 0: the predicted class
         layers = parts.heads.sum(-1) + parts.attention_bias + parts.mlps  # (K, L)
         contributions = to_numpy(layers[0])
     except RunError:  # the model has no classes, or its classifier is not linear

@@ -22,7 +22,7 @@ from vitdemo.explain.attention import rollout_steps
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.runs import Run
 
-# The canvas side is a multiple of this, and so of every number in `PIECE_CHOICES`.
+# The canvas side is a multiple of this number, and therefore of every number in `PIECE_CHOICES`.
 CANVAS_MULTIPLE = PIECE_CHOICES[-1]
 
 
@@ -43,7 +43,7 @@ class PredictionChange:
         return self.run.classes[int(self.after.argmax())]
 
     def top_classes(self) -> list[int]:
-        """Return the three likeliest classes before the change, then further ones after it."""
+        """Return the three most probable classes before the change, then those after the change."""
         first, then = (np.argsort(-row, kind="stable")[:3] for row in (self.before, self.after))
         return list(dict.fromkeys([*first.tolist(), *then.tolist()]))
 

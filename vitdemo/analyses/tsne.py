@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-WIDTH = 50  # principal components before t-SNE, as in van der Maaten & Hinton 2008
+WIDTH = 50  # number of principal components before t-SNE (van der Maaten & Hinton 2008)
 PERPLEXITY = 30.0
 ITERATIONS = 1000
 LOOK = 0.25  # seconds between two checks for the end of the process
@@ -42,7 +42,7 @@ def tsne(features: np.ndarray) -> np.ndarray:
 
 
 def tsne_apart(features: np.ndarray, waiting: Callable[[], None]) -> np.ndarray:
-    """Run `tsne` in another process. `waiting` is called repeatedly and may raise to stop it."""
+    """Run `tsne` in another process; `waiting` is called repeatedly, and its exception stops it."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "features.npy"), Path(folder, "places.npy")
         np.save(source, features)

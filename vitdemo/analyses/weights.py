@@ -22,9 +22,9 @@ MAX_FILTERS, MAX_COMPONENTS = 64, 28
 class PatchFilters:
     """Filters of the convolution that reads the pixels, as colours; `count` is their number.
 
-    `largest` (K, 3, p, p) are the filters with the largest norms, and `norms` (K,) are decreasing.
-    `principal` (R, 3, p, p) are principal components, with `explained_variance` (R,) as fractions.
-    Colours are in 0..1, and a weight of 0 is mid-grey.
+    `largest` (K, 3, p, p) are the filters with the largest norms, sorted by decreasing norm
+    (`norms`). `principal` (R, 3, p, p) are principal components, with `explained_variance` (R,) as
+    fractions. Colours are in 0..1, and a weight of 0 is mid-grey.
     """
 
     count: int
@@ -39,8 +39,8 @@ def compute_position_similarity(
 ) -> tuple[np.ndarray, tuple[int, int], str]:
     """Return cosines (P, P) of the patches' position embeddings, the grid, and the initialisation.
 
-    The initialisation is "mimetic" (sines and cosines), "weights" (from another training run) or
-    "random". Raises `RunError` for a model without learned position embeddings.
+    The initialisation is "mimetic" (sines and cosines), "weights" (pretrained) or "random". Raises
+    `RunError` for a model without learned position embeddings.
     """
     model = context.load_model(run)
     if not is_vision_transformer(model):
