@@ -1,6 +1,6 @@
 """Datasets as uint8 tensors: CIFAR-10 or a folder of images, with splits and normalisation.
 
-Shapes: B images of a batch, N images of a set, S image width in pixels. A set of images is stored
+Letters: B images of a batch, N images of a set, S image side in pixels. A set of images is stored
 in memory as one (N, 3, S, S) uint8 tensor, so data loaders and workers are not needed.
 """
 
@@ -45,20 +45,21 @@ from vitdemo.installation import TRAIN_COMMAND
 from vitdemo.paths import expand_path
 
 # Mean and standard deviation of all pixels of the training images. Many repositories instead use
-# the images' mean standard deviation, (0.2023, 0.1994, 0.2010), which is smaller.
+# the mean of the images' standard deviations, (0.2023, 0.1994, 0.2010), which is smaller.
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 MISSING_DATASET = "There is no dataset"  # start of a message that the page replaces by a button
 NO_NETWORK_MESSAGE = (
     "CIFAR-10 could not be downloaded, because its servers cannot be reached. Check the network."
 )
-# Names, because versions of huggingface_hub use different libraries: requests, httpx and httpx2.
+# Exceptions by name, because the library depends on the version of huggingface_hub: requests, httpx
+# or httpx2.
 NETWORK_ERRORS = {
     *("ConnectError", "ConnectionError", "TimeoutException", "Timeout", "OfflineModeIsEnabled")
 }
 DEFAULT_ROOT = "data"  # folder in the current folder
 DOWNLOAD_LOCK_FILE = ".cifar10.lock"  # file in the root that prevents concurrent downloads
 DATASET_PARTS = ("train", "test")
-VALIDATION_PART = "validation"  # a folder's own validation set; optional
+VALIDATION_PART = "validation"  # optional validation set in an image folder
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,10 @@ class ImageDataset:
         return _load_files(self.list_files(part), size)
 
     def load_training_images(self, size: int = 32) -> tuple[LabelledImages, int]:
-        """Return the images of train/ and then of val/, and the number of the latter.
+        """Return the images of train/ followed by those of val/, and the number of val/ images.
 
-        The number is 0 without a folder val/: a part of the training images is then held out.
+        Without a folder val/, the number is 0, and the caller holds out a part of the training
+        images.
         """
         train = self.load("train", size)
         if self.is_cifar10 or self.find_part(VALIDATION_PART) is None:
@@ -112,7 +114,7 @@ class ImageDataset:
         return LabelledImages(images, torch.cat([train.labels, own.labels])), len(own)
 
     def find_part(self, part: str) -> Path | None:
-        """Return the folder of `part`: "train", "test" or "validation"; None without one.
+        """Return the folder of `part` ("train", "test" or "validation"), or None if there is none.
 
         A validation folder without class folders has no labels, so it is not used.
         """
@@ -132,7 +134,7 @@ class ImageDataset:
     def list_notes(self) -> list[str]:
         """Return messages about files and folders that are not used, and about the test set.
 
-        The messages also report a folder val/ and images that are in train/ and in test/.
+        The messages also report a folder val/, and images that are both in train/ and in test/.
         """
         if self.is_cifar10:
             return []
@@ -225,7 +227,7 @@ def open_dataset(
     download: bool = False,
     on_bytes: OnBytes | None = None,
 ) -> ImageDataset:
-    """Find the dataset in `root`. If `root` is missing or empty, `download` gets CIFAR-10.
+    """Open the dataset in `root`. With `download`, CIFAR-10 is downloaded if there is none.
 
     `on_bytes(done, total)` is called during each file's download, and may raise `Stopped` to stop
     it. The next call resumes the download. Raises `DataError` if `root` contains no dataset, or if
@@ -452,7 +454,7 @@ def _scikit_learn_split(
 def _move_one_per_class_first(
     labels: np.ndarray, seed: int, *, move_one_last: bool = False
 ) -> np.ndarray:
-    """Return `_rank_within_classes`, with one image per class at the front, or also at the end."""
+    """Rank images within classes; one image per class gets -1 and, if asked, another one gets 2."""
     place = _rank_within_classes(labels, seed)
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
@@ -579,7 +581,7 @@ class TestSet:
         self._dataset = dataset
         self._images = dataset.load("test") if dataset.is_cifar10 else None
         self._files = [] if dataset.is_cifar10 else dataset.list_files("test")
-        # By image width: images and fingerprint.
+        # image side -> images and fingerprint
         self._squares: dict[int, tuple[LabelledImages, str]] = {}
         self._squares_lock = threading.Lock()
 

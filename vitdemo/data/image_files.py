@@ -1,9 +1,9 @@
 """Reading untrusted image files, and cropping images to the input of a model.
 
 A file may be anything: a rotated photo, a 16-bit scan, a text file named `.png`, or a few hundred
-bytes that allocate gigabytes. `load_image` reads all files. It returns an 8-bit RGB image or raises
-`ImageError` with a message for the user. It does not change Pillow's global settings, because other
-users decode images at the same time.
+bytes that allocate gigabytes. `load_image` accepts any file. It returns an 8-bit RGB image or
+raises `ImageError` with a message for the user. It does not change Pillow's global settings,
+because other users decode images at the same time.
 
 Pillow limits the number of pixels, but not the work of reading a file. `_sanitise` and
 `_LimitedReader` limit this work. Their comments contain costs, measured with Pillow 12.3 on two CPU
@@ -22,11 +22,13 @@ from PIL.JpegImagePlugin import JpegImageFile
 
 from vitdemo.errors import ImageError
 
-# A 40-megapixel photo takes about 60 MB as PNG, and less as JPEG. So 30 uploads fit into 2 GB.
+# A 40-megapixel photo has about 60 MB as PNG, and less as JPEG. Therefore, 30 uploads fit into 2
+# GB.
 MAX_FILE_BYTES = 60_000_000
 MAX_PIXELS = 40_000_000
 MAX_12_BITS = 4095  # largest value of 12 bits
-# The decoder scales larger JPEG photos down, by 2 or 4. Phone cameras have up to 200 megapixels.
+# The decoder scales larger JPEG photos down by a factor of 2 or 4. Phone cameras have up to 200
+# megapixels.
 MAX_JPEG_PIXELS = 200_000_000
 MAX_SCALED_PIXELS = 12_500_000
 
@@ -218,7 +220,7 @@ def _limit_pixels(image: Image.Image, position: int, data: bytes, name: str) -> 
     """Let the decoder scale a large JPEG down. Raises `ImageError` for other large images.
 
     `position` is the end of the header. The decoder keeps only a few rows of a photo with a single
-    scan. Of a progressive JPEG, it keeps the coefficients of all pixels, which are not scaled.
+    scan. For a progressive JPEG, it keeps the coefficients of all pixels, which are not scaled.
     """
     width, height = image.size
     pixels = width * height

@@ -33,7 +33,7 @@ SYSTEM_NAMES = {
 }
 # Locks of Microsoft Office, thumbnails of Synology, fragments of chkdsk, Windows' download mark
 _SYSTEM_PATTERN = re.compile(r"~\$.*|synofile_thumb.*|found\.\d{3}|.*:zone\.identifier", re.DOTALL)
-PART_NAMES = {  # part of a dataset: names of its folder in lower case, the best first
+PART_NAMES = {  # part of a dataset -> possible folder names in lower case, in order of preference
     "train": ("train", "training", "seg_train"),
     "test": ("test", "testing", "seg_test"),
     "validation": ("val", "valid", "validation", "seg_val"),
@@ -61,7 +61,7 @@ def normalize_name(name: str) -> str:
 
 
 def describe_skipped(names: Iterable[str]) -> str:
-    """Return a message with the number and names of skipped files; "" without skipped files."""
+    """Return a message with the number and names of skipped files, or "" if there are none."""
     names = list(names)
     if not names:
         return ""
@@ -72,7 +72,7 @@ def describe_skipped(names: Iterable[str]) -> str:
 
 
 def format_some_names(names: Iterable[str]) -> str:
-    """Join the first `MAX_LISTED_NAMES` names and the number of further names to a text."""
+    """Return a text with the first `MAX_LISTED_NAMES` names and the number of further names."""
     names = list(names)
     shown = [_printable_path(name) for name in names[:MAX_LISTED_NAMES]]
     more = len(names) - len(shown)
@@ -107,8 +107,8 @@ def list_class_folders(parent: Path) -> dict[str, list[Path]]:
 def find_part_folder(root: Path, part: str) -> Path | None:
     """Return the folder of `part` ("train", "test" or "validation") in `root`, or None.
 
-    A folder that contains only a folder of its own name is replaced by the latter, as in
-    seg_train/seg_train/.
+    If a folder contains only a folder of the same name, as in seg_train/seg_train/, the inner
+    folder is returned.
     """
     if not root.is_dir():
         return None

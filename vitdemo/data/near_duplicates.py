@@ -1,9 +1,9 @@
-"""Groups of near-identical images, folds that do not divide a group, and copies in another set.
+"""Groups of near-identical images, folds that do not split groups, and copies in another set.
 
 A burst of photos contains near-identical images. A model that was trained on one frame of a burst
 classifies the other frames easily. Frames in different folds therefore bias the accuracy upwards.
 
-Letters: N images, D width of a feature, G groups.
+Letters: N images, D feature dimension, G groups.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,9 @@ MIN_COSINE = 0.8  # minimum cosine similarity of penultimate features
 MIN_CORRELATION = 0.75  # minimum correlation of small images
 SMALL_SIDE = 16  # side of the small images, in pixels
 MAX_SHIFT = 2  # maximum shift between small images, in pixels
-# Minimum correlation of an image with its copy. It finds 298 of 300 copies of CIFAR-10 images at
-# JPEG quality 75, and marks 0.5% of the test images (benchmarks/log/2026-11-29-test-sets.md).
+# Minimum correlation of an image with its copy. This threshold finds 298 of 300 copies of CIFAR-10
+# images at JPEG quality 75, and marks 0.5% of the test images
+# (benchmarks/log/2026-11-29-test-sets.md).
 MIN_COPY_CORRELATION = 0.97
 
 
@@ -70,7 +71,7 @@ def pairwise_correlations(images: Sequence[Image.Image], labels: np.ndarray) -> 
 
 
 def find_copies(images: Sequence[Image.Image], others: Tensor) -> np.ndarray:
-    """Return whether each of `images` (N,) has a copy in `others` (M, 3, S, S).
+    """Return a mask (N,) of the `images` that have a copy in `others` (M, 3, S, S).
 
     An image and its copy have almost the same pixels, perhaps after resizing or compression.
     """
@@ -135,8 +136,8 @@ def _main_classes(labels: np.ndarray, groups: np.ndarray) -> np.ndarray:
 def effective_sample_size(groups: np.ndarray) -> float:
     """Compute the effective sample size of grouped images (Kish 1965).
 
-    It is (sum of m)^2 / sum of m^2 for groups of m images, if all images of a group have the same
-    outcome. It is N without near-identical images, and G for groups of equal size.
+    The size is (sum of m)^2 / sum of m^2 for groups of m images, if all images of a group have the
+    same outcome. It is N without near-identical images, and G for groups of equal size.
     """
     sizes = np.bincount(groups).astype(float)
     return float(sizes.sum() ** 2 / (sizes**2).sum())
