@@ -55,7 +55,7 @@ class LegendEntry:
 
 @dataclass(frozen=True)
 class Legend:
-    """Legend with `groups` of entries, title (may be empty) -> entries."""
+    """Legend whose entries are in `groups`: title (may be empty) -> entries."""
 
     groups: Mapping[str, Sequence[LegendEntry]]
 
@@ -110,7 +110,7 @@ class Download:
 
 @dataclass(frozen=True)
 class Details:
-    """Blocks that are hidden on the page until the user clicks their `title`; open in a file."""
+    """Blocks that the page hides until the user clicks the `title`; files always show them."""
 
     title: str
     pieces: "Sequence[DocumentBlock]"

@@ -42,7 +42,7 @@ def iterate_blocks(blocks: Sequence[DocumentBlock]):
 
 
 def collect_definitions(blocks: Sequence[DocumentBlock]) -> dict[str, str]:
-    """Return term -> explanation of all tables, which the page shows below each table."""
+    """Return term -> explanation for all tables; the page shows explanations below each table."""
     tables = [block for block in iterate_blocks(blocks) if isinstance(block, Table)]
     columns = [column for table in tables for column in shown_columns(table)]
     terms = {column.label: column.help for column in columns if column.help}

@@ -29,7 +29,7 @@ class Cell:
 
     Sorting and the CSV use `value`, if given, instead of the number in `text`. `bar` is the length
     of the bar, 0 to 1. `interval` (low, high) is drawn over the bar and written to the CSV. `note`
-    is a small text below.
+    is a small text below `text`.
     """
 
     text: str
