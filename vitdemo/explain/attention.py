@@ -123,10 +123,10 @@ def accumulate_relevance(attention: Sequence[Tensor], gradients: Sequence[Tensor
 def gradient_rollout(attention: Sequence[Tensor], gradients: Sequence[Tensor]) -> Tensor:
     """Compute the rollout (B, N, N) of gradient-weighted attention.
 
-    `attention` and `gradients` are (B, H, N, N) for each of L layers. Each layer's matrix is
-    I + (mean over heads of dy/dA * A)+, with rows that sum to one. The matrices are multiplied from
-    the first layer to the last. The contribution of the skip connections alone is subtracted,
-    because it would hide all others in a model with mean pooling.
+    `attention` and `gradients` are (B, H, N, N) for each of L layers. Each layer's matrix is I +
+    (mean over heads of dy/dA * A)+, with rows that sum to one. The matrices are multiplied from the
+    first layer to the last. The product of only the skip connections is subtracted, because it
+    would hide all other contributions in a model with mean pooling.
 
     This is a corrected form of the "gradient attention rollout" in
     https://github.com/jacobgil/vit-explain (`vit_grad_rollout.py`), which has no paper. That code
@@ -155,7 +155,7 @@ def subtract_identity(matrix: Tensor) -> Tensor:
 
 
 def classifier_map(matrix: Tensor, num_prefix_tokens: int, rows: slice) -> Tensor:
-    """Return the mean of `rows` of `matrix` (B, N, N) over the patches, (B, P).
+    """Return the mean over `rows` of `matrix` (B, N, N), for the patch columns only, as (B, P).
 
     `rows` come from `classifier_rows`. Raises `ValueError` if there is no patch.
     """

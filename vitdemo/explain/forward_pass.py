@@ -105,7 +105,7 @@ def classifier_rows(model: nn.Module) -> slice:
 
 
 class ForwardPass(NamedTuple):
-    """Results of a forward pass. They are lists, because a stacked copy would get no gradient."""
+    """Results of a forward pass, in lists, because a stacked copy would get no gradient."""
 
     logits: Tensor
     tokens: list[Tensor]
@@ -166,7 +166,7 @@ def run_block(
 
 
 def classify_tokens(model: nn.Module, x: Tensor) -> Tensor:
-    """Compute logits (B, C) from a block's output (B, N, D), by final norm and classifier head."""
+    """Compute logits (B, C) from a block's output (B, N, D) with final norm and classifier head."""
     logits = model.forward_head(model.norm(x))  # (B, C)
     if not isinstance(logits, Tensor) or logits.ndim != 2:
         raise TypeError(

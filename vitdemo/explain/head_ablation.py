@@ -61,10 +61,10 @@ def ablate_heads(
 
 
 def ablate_each_head(model: nn.Module, tokens: Tensor, means: HeadMeans | None = None) -> Tensor:
-    """Compute logits (L, H, B, C) without each single head; `means` are as in `ablate_heads`.
+    """Compute logits (L, H, B, C) with one head ablated at a time; `means`: see `ablate_heads`.
 
-    `tokens` (L+1, B, N, D) come from `trace`, so layers before the head are not run again. In later
-    layers, the H variants of a layer form one batch of H * B.
+    `tokens` (L+1, B, N, D) come from `trace`, so layers before the head are not run again. The
+    later layers process one batch of H * B images: a copy of the batch for each ablated head.
     """
     instead = means or [None] * (len(tokens) - 1)
     parts = zip(tokens[:-1], instead, strict=True)
@@ -74,7 +74,7 @@ def ablate_each_head(model: nn.Module, tokens: Tensor, means: HeadMeans | None =
 
 
 def _ablate_layer_heads(model: nn.Module, layer: int, x: Tensor, mean: Tensor | None) -> Tensor:
-    """Compute logits (H, B, C) without each head of `layer`; `x` (B, N, D) is the layer's input."""
+    """Compute logits (H, B, C) with one head of `layer` ablated at a time; `x` is (B, N, D)."""
     H, B = model.blocks[layer].attn.num_heads, len(x)
     keep = (1 - torch.eye(H, dtype=x.dtype, device=x.device)).repeat_interleave(B, 0)  # (H*B, H)
     x, *_ = run_block(model.blocks[layer], x.repeat(H, 1, 1), keep, mean)  # (H*B, N, D)

@@ -160,8 +160,8 @@ def _sum_products(directions: Tensor, x: Tensor) -> Tensor:
 class LogitAttribution:
     """Contributions to the logits of the K most probable classes for one image.
 
-    `classes` (K) are sorted by probability, `logits` are (K,). The token norms (L+1,) are means at
-    the input and after each layer, of the tokens that the classifier reads and of the patches.
+    `classes` (K,) are sorted by probability, `logits` are (K,). The token norms (L+1,) at the input
+    and after each layer are means over the tokens that the classifier reads, and over the patches.
     """
 
     trace: ImageTrace

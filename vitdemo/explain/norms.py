@@ -70,7 +70,7 @@ def _layer_products(model: nn.Module, layer: int, x: Tensor) -> Tensor:
         )
     _, _, values = compute_qkv(model, x, layer)  # (B, H, N, D/H)
     projection = block.attn.proj.weight.to(values.dtype)  # (D, D): output, input
-    gamma = getattr(getattr(block, "ls1", None), "gamma", None)  # LayerScale's (D,)
+    gamma = getattr(getattr(block, "ls1", None), "gamma", None)  # LayerScale's factors (D,)
     if gamma is not None:
         projection = gamma.to(values.dtype)[:, None] * projection
     heads = projection.unflatten(1, (values.shape[1], -1)).movedim(0, 2)  # (H, D/H, D)

@@ -1,6 +1,7 @@
 """Statistics of attention heads (distance, entropy) and cosine similarity of tokens.
 
-They do not depend on a class. Letters: H heads, N tokens (special tokens, then P patches), D width.
+The statistics do not depend on a class. Letters: H heads, N tokens (special tokens, then P
+patches), D width.
 """
 
 import math
@@ -42,7 +43,7 @@ def mean_attention_distance(
 
 
 def entropy(attention: Tensor) -> Tensor:
-    """Compute the mean entropy (..., H) of each head's rows in bits.
+    """Compute the mean entropy (..., H) of each head's attention rows, in bits.
 
     `attention` is (..., H, N, N). The entropy is 0 if every token attends to a single token, and
     log2(N) if attention is uniform. Special tokens are included, and 0 log 0 is 0.

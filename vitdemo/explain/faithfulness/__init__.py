@@ -47,7 +47,7 @@ from vitdemo.explain.faithfulness.fills import (
     supported_fills,
 )
 
-__all__ = [  # names of other modules that are only passed on
+__all__ = [  # re-exported names of other modules
     "FILLS",
     "SIGNIFICANCE_LEVEL",
     "blur_image",
@@ -59,9 +59,8 @@ __all__ = [  # names of other modules that are only passed on
 
 # Baselines with a single order per image
 CENTRE_BASELINE, EDGE_BASELINE = "centre first", "edge map"
-# Steps per curve. The error of a score, compared with one step per patch, has half the standard
-# deviation with 16 steps as with 8 steps: 0.016 instead of 0.031
-# (benchmarks/log/2026-11-27-faithfulness-steps.md).
+# Steps per curve. Compared with one step per patch, the error of a score has a standard deviation
+# of 0.031 with 8 steps and 0.016 with 16 steps (benchmarks/log/2026-11-27-faithfulness-steps.md).
 CURVE_STEPS = 16
 
 
@@ -118,7 +117,7 @@ def measure_perturbation_curves(
         on_step: called as (done, total); may raise to stop the measurement.
 
     Orders that share a set of patches also share its forward pass. Raises `ValueError` for an
-    invalid value.
+    invalid argument.
     """
     grid = _check_common_grid(model, maps, fill)
     P = math.prod(grid)

@@ -39,9 +39,9 @@ def draw_random_rankings(count: int, patches: int, seed: int = 0) -> list[Tensor
     """Return the ranks (P,) of `count` random orders; the second half reverses the first half.
 
     Deletion in an order and insertion in the reverse order need the same forward passes, so a pair
-    costs as much as one order. The reverse order has minus the score of the order. The scores s and
-    -s are equally likely for a random order. Ranks among pairs therefore have the same distribution
-    as ranks among independent orders.
+    costs as much as one order. If an order has the score s, the reverse order has the score -s.
+    Both scores are equally likely for a random order. Ranks among pairs therefore have the same
+    distribution as ranks among independent orders.
     """
     drawn = [_draw_permutation(patches, seed + 1 + i) for i in range((count + 1) // 2)]
     return [*drawn, *(patches - 1 - order for order in drawn)][:count]

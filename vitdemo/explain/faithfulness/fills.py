@@ -21,8 +21,8 @@ from vitdemo.explain.attributions import (
 from vitdemo.models import has_separate_patches, is_vision_transformer
 
 FILLS = ("drop", "mean", "blur")
-# A function of an image (1, 3, S, S), of sets of patches that remain (n, P) and of the patch grid.
-# Returns the image with the other patches replaced (n, 3, S, S).
+# Function of an image (1, 3, S, S), sets of remaining patches (n, P) and the patch grid. It returns
+# n copies of the image with the other patches replaced (n, 3, S, S).
 ReplacePatches = Callable[[Tensor, Tensor, tuple[int, int]], Tensor]
 
 

@@ -76,7 +76,7 @@ def randomise_head(model: nn.Module, *seeds: int) -> nn.Module:
         head.weight.data, head.bias.data = weight, torch.zeros_like(weight[:, 0])
         other._modules[name] = head.requires_grad_(False).train(old.training)
     if hasattr(other, "num_classes"):
-        other.num_classes = len(seeds) * model.num_classes  # of the copy only
+        other.num_classes = len(seeds) * model.num_classes  # only of the copy
     return other
 
 
@@ -162,7 +162,7 @@ def report_part(on_step: OnStep | None, index: int, parts: int) -> OnStep | None
 
 
 def _first_p_value(correlations: np.ndarray) -> float:
-    """Compute the rank p-value of the first map's mean correlation, from a matrix (M, M)."""
+    """Compute the rank p-value of the first map's mean correlation from `correlations` (M, M)."""
     defined = ~np.isnan(correlations).all(axis=1)
     if not defined[0] or defined.sum() < 2:
         return math.nan
