@@ -34,9 +34,9 @@ class Cache:
     def __init__(self, max_bytes: int):
         self.max_bytes = max_bytes
         self.used_bytes = 0
-        # Value and size in bytes by key.
+        # key -> value and size in bytes
         self._entries: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
-        self._key_locks: dict[Hashable, threading.Lock] = {}  # of keys that are being computed
+        self._key_locks: dict[Hashable, threading.Lock] = {}  # locks of keys in computation
         self._lock = threading.Lock()
 
     def call(self, function: Callable[..., T], *arguments) -> T:
@@ -53,7 +53,7 @@ class Cache:
                 turn = self._key_locks.setdefault(key, threading.Lock())
             with turn:
                 with self._lock:
-                    if self._key_locks.get(key) is not turn:  # computed by another thread
+                    if self._key_locks.get(key) is not turn:  # another thread has finished this key
                         continue
                 try:
                     return self.put(key, compute())
@@ -89,7 +89,7 @@ def make_key(value: object) -> Hashable:
     if isinstance(value, (tuple, list)):
         return tuple(map(make_key, value))
     if isinstance(value, Image.Image):
-        if not hasattr(value, "vitdemo_key"):  # stored, because images are never modified
+        if not hasattr(value, "vitdemo_key"):  # stored, as images are never modified
             value.vitdemo_key = value.mode, value.size, _digest(value.tobytes())
         return value.vitdemo_key
     if isinstance(value, Tensor):

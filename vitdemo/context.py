@@ -83,8 +83,9 @@ class AppContext:
         self.device = device
         self.cache = Cache(MAX_RESULT_BYTES)
         self._model_cache = Cache(MAX_MODEL_BYTES)
-        # The last read of each folder: the stamp of its files, and the run or the error. Other
-        # errors are not kept, since they can end without a change of the files' stamps.
+        # The last read of each folder: the stamp (see `get_run_stamp`), and the run or
+        # `PretrainingError`. Other errors are not stored, since they can end without a change of
+        # the stamp.
         self._reads_by_folder: dict[Path, tuple[tuple, Run | PretrainingError]] = {}
         self._runs_by_name: dict[tuple[Path, str], Run] = {}  # by folder and displayed name
         self._thread_count = torch.get_num_threads()
@@ -176,7 +177,7 @@ class AppContext:
     def remove_timm_model(self, name: str, *, for_all: bool) -> None:
         """Remove the timm model with the unique `name`. Raises `RunError` outside a session."""
         gone = self._owner_key(for_all), self._timm_model_path(name)
-        # Changed in place, because the list is shared with the contexts of `with_test_set`.
+        # The list is changed in place, because the contexts of `with_test_set` share it.
         self._timm_models[:] = [(o, m) for o, m in self._timm_models if (o, m.path) != gone]
 
     def is_removable_model(self, name: str, *, for_all: bool) -> bool:
@@ -188,7 +189,7 @@ class AppContext:
         return next((model.path for model in self.timm_models if model.name == name), None)
 
     def _owner_key(self, for_all: bool) -> str | None:
-        """Return the id of the session that owns a model, or None for a model of all users."""
+        """Return the id of the current session, or None for a model of all users."""
         return None if for_all else self._require_session_id()
 
     def _require_session_id(self) -> str:
@@ -223,8 +224,8 @@ class AppContext:
     def find_run(self, name: str) -> Run:
         """Return the run or timm model `name`. Raises `RunError` if the name is unknown.
 
-        With a user's test set, a name with `ORIGINAL_SUFFIX` is a run with its own evaluation on
-        the classes of this test set.
+        With a user's test set, a name with `ORIGINAL_SUFFIX` gives the run with its original
+        evaluation, restricted to the classes of this test set.
         """
         if self.user_test_set is not None and name.endswith(ORIGINAL_SUFFIX):
             run = self.find_run(name.removesuffix(ORIGINAL_SUFFIX))
@@ -286,7 +287,7 @@ class AppContext:
         """Return the prediction of `run`'s model for an RGB image. Raises `RunError`."""
         model = self.load_model(run)
         seen, pixels = self.prepare_input(run.preprocessing, image)
-        if (known := self.cache.get((_trace_model, run, seen))) is not None:  # of this image
+        if (known := self.cache.get((_trace_model, run, seen))) is not None:  # cached trace
             features, logits = known.features, known.logits  # (D,), (C,)
         else:
             features, logits = self._features_and_logits(model, run, seen, pixels)
@@ -325,11 +326,11 @@ class AppContext:
         with self._passes_lock:
             self._active_passes += 1
             share = max(1, self._thread_count // self._active_passes)
-        torch.set_num_threads(share)  # affects only this thread and threads that are new to torch
+        torch.set_num_threads(share)  # affects this thread and threads that start later
         try:
             yield
         finally:
-            # In a thread that was new to torch, the previous value is already reduced.
+            # Not the thread's previous value, which is already reduced in a new thread.
             torch.set_num_threads(self._thread_count)
             with self._passes_lock:
                 self._active_passes -= 1
@@ -395,7 +396,7 @@ class AppContext:
         return np.ascontiguousarray(seen.transpose(1, 2, 0)), pixels
 
     def with_test_set(self, tests: UserTestSet) -> "AppContext":
-        """Return a context whose runs are evaluated on `tests`; it shares models and caches."""
+        """Return a context whose runs are evaluated on `tests`, with the same models and caches."""
         view = copy.copy(self)
         view.user_test_set = tests
         return view

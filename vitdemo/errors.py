@@ -1,7 +1,7 @@
 """Exceptions for errors that users can cause and fix.
 
-A message names the bad value and the remedy. `train.py` prints the message and exits with code 2;
-the page shows it as a `gr.Error`. Every other exception is a bug and keeps its traceback.
+A message contains the bad value and the remedy. `train.py` prints the message and exits with code
+2; the page shows it as a `gr.Error`. Every other exception is a bug and keeps its traceback.
 """
 
 
@@ -42,9 +42,9 @@ class LessonError(VitdemoError):
 
 
 class Stopped(Exception):
-    """A progress callback raises this when the user stops the work; it is never shown."""
+    """Exception in a progress callback when the user stops the work; it is never shown."""
 
 
 def short_reason(error: Exception) -> str:
-    """Return the first line of an error's message, or the name of its class if it has none."""
+    """Return the first line of the message, or the name of the exception class if it is empty."""
     return (str(error).partition("\n")[0] or type(error).__name__)[:200]

@@ -36,12 +36,12 @@ from vitdemo.training import choose_device
 from vitdemo.training.devices import release_freed_memory
 
 MAX_QUEUED_REQUESTS = 500  # maximum number of waiting requests
-# Libraries that the page's start does not need, but the first visit of a tab does.
+# Libraries that are needed at the first visit of a tab, but not at the start of the page.
 LATE_LIBRARIES = ("scipy.stats", "sklearn.metrics", "captum.attr")
 MCP_MISSING_MESSAGE = (
     "--mcp needs the package mcp: install it with `pip install 'gradio[mcp]'`, or omit --mcp."
 )
-PRELOAD_SECONDS = 5  # after the start, so that the first page is not delayed
+PRELOAD_SECONDS = 5  # delay in seconds, so that the first page is not slowed down
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -90,7 +90,7 @@ def main(argv: list[str] | None = None) -> int:
             footer_links=["api", "settings"],
             run_history=False,
             ssr_mode=False,
-            _frontend=False,  # otherwise, gradio stops if a busy machine responds after over 3 s
+            _frontend=False,  # otherwise, gradio stops if a busy machine needs over 3 s to respond
         )
     except OSError as error:  # for example, the port is already in use
         print(f"{APP_NAME}: {error}", file=sys.stderr)
@@ -119,8 +119,8 @@ def is_local_only(args: argparse.Namespace) -> bool:
 def may_download(args: argparse.Namespace) -> bool:
     """Return whether the start of the page downloads a missing CIFAR-10.
 
-    Without `--download` or `--no-download`, only a Space does. A folder that the user names must
-    exist, so that a typing error does not create a folder.
+    Without `--download` or `--no-download`, only a Space downloads it. A folder that the user names
+    must exist, so that a typing error does not create a folder.
     """
     wanted = "SPACE_ID" in os.environ if args.download is None else args.download
     root = args.data or default_root()

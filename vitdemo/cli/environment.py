@@ -25,7 +25,7 @@ SOCKS_NOTICE = (
 def prepare_environment(program: str) -> list[str]:
     """Set the variables that gradio reads, and return notices.
 
-    Ends `program` with exit code 2 and one sentence if this fails.
+    If this fails, prints one sentence and ends `program` with exit code 2.
     """
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     exclude_local_addresses()
@@ -47,9 +47,9 @@ def exclude_local_addresses(*others: str) -> None:
 
 
 def ignore_socks_proxies() -> list[str]:
-    """Unset SOCKS proxies if httpx does not support them, and return a notice about each.
+    """Unset SOCKS proxies if httpx does not support them, and return a notice about each proxy.
 
-    gradio's import would fail otherwise.
+    Otherwise, the import of gradio would fail.
     """
     if importlib.util.find_spec("socksio") is not None:
         return []
@@ -80,7 +80,7 @@ def _is_port(text: str) -> bool:
 
 
 def create_temp_folder() -> Path:
-    """Return the folder of the current user for uploads; gradio's own name is the same for all.
+    """Return the current user's folder for uploads, since all users share gradio's default folder.
 
     Raises `OSError` if no folder can be created.
     """
