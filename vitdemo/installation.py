@@ -18,9 +18,9 @@ def included_folder(name: str) -> Path:
 
 
 def find_included(path: str | Path) -> Path:
-    """Return `path`, or the included file that `path` names from any current folder.
+    """Return `path`; a missing path that begins with "assets" becomes the included file's path.
 
-    Recipes name the included runs as in a checkout, for example "assets/runs/conv-baseline".
+    Recipes contain such paths, for example "assets/runs/conv-baseline".
     """
     path = Path(path)
     if path.exists() or path.is_absolute() or path.parts[:1] != ("assets",):

@@ -47,7 +47,7 @@ def figure_to_svg(figure: Figure) -> str:
     text = text[text.index("<svg") :].replace(TEXT_COLOUR, "currentColor")
     head, rest = text.split(">", 1)
     head = " ".join(part for part in head.split() if not part.startswith(("width=", "height=")))
-    # Ids must be unique in the page, so each figure has its own prefix.
+    # Ids must be unique on the page, so each figure has its own prefix.
     prefix = f"f{next(_figure_numbers)}-"
     for name in ('id="', 'href="#', "url(#"):
         rest = rest.replace(name, name + prefix)

@@ -91,7 +91,7 @@ def _reliability_line(
 
 
 def plot_confidence(edges: np.ndarray, correct: np.ndarray, incorrect: np.ndarray) -> Figure:
-    """Plot confidence histograms, counts (B,) and `edges` (B+1,), by correctness of predictions."""
+    """Plot confidence histograms (B,) of correct and incorrect predictions; `edges` are (B+1,)."""
     figure, axes = create_plot("confidence, %", "proportion of predictions, %")
     width = (edges[1:] - edges[:-1]) * 45  # width of a bar, slightly below half a bin, in percent
     for number, (counts, colour, hatch) in enumerate(

@@ -13,11 +13,11 @@ from vitdemo.figures.style import create_plot, draw_curve
 # Colours for colour-blind readers, with a contrast of at least 2.9:1 on both themes
 HUES = ("#0a78c2", "#c45f10", "#17876a", "#a2559a", "#96740a", "#64748b")
 LIGHTER_HUES = ("#4f95d8", "#dd8034", "#2fa382", "#c27db8", "#b08d24", "#8a98ac")
-COLOURS = tuple(zip(HUES, LIGHTER_HUES, strict=True))  # per run: for validation and for training
-# With more runs than this, training curves would hide the validation curves.
+COLOURS = tuple(zip(HUES, LIGHTER_HUES, strict=True))  # for a run's validation and training curve
+# Maximum number of runs with training curves, which would hide the validation curves of more runs.
 MAX_TRAINING_CURVES = len(COLOURS)
-# Markers and their symbols in text. The first marker is a tiny dot, so it has no symbol. Each
-# marker is used for as many runs as there are colours.
+# Markers and their symbols in text. The first marker is a tiny dot, so it has no symbol. Runs get
+# the next marker only when all colours are used.
 MARKERS = {"o": "", "s": "■", "^": "▲", "D": "◆"}
 MAX_MARKERS = 10  # maximum number of large markers on a curve
 

@@ -26,8 +26,8 @@ def plot_confusion_matrix(
     """Draw a confusion matrix (C, C) with `texts` in the cells; rows are true classes.
 
     The colour scale covers only the cells off the diagonal, because the larger values on the
-    diagonal would make all errors look alike. Values above the scale have its last colour. With
-    `signed`, the colour map diverges around 0. `label` is the label of the colour bar.
+    diagonal would make all errors look alike. Values above the scale have the last colour of the
+    scale. With `signed`, the colour map diverges around 0. `label` is the label of the colour bar.
     """
     values = np.asarray(values, dtype=float)
     c = len(classes)

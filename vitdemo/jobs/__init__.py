@@ -1,10 +1,10 @@
-"""Queue of training runs started from the page; one runs at a time, independently of the page.
+"""Queue of training runs started from the page; one run at a time, independent of the page.
 
 Each job is a process of `vitdemo.cli.train`, with its output in `train.log` of the run folder. In
-the same folder, `recipe.json` has the recipe, and `job.json` records the request and the process.
-These files are the queue, and a lock protects their changes. There is no other state, so a
-restarted or second page has the same queue. See `state` for the state of a job, `options` for its
-settings, `cost` for its cost.
+the same folder, `recipe.json` contains the recipe, and `job.json` records the request and the
+process. These files are the queue, and a lock protects their changes. There is no other state, so a
+restarted or second page has the same queue. The modules `state`, `options` and `cost` contain the
+state, the settings and the cost of a job.
 """
 
 import json
@@ -105,11 +105,11 @@ class JobQueue:
     # --- queries -------------------------------------------------------------------------------
 
     def list_jobs(self) -> list[Job]:
-        """Return all jobs that every user sees, newest first."""
+        """Return all jobs that are visible to every user, newest first."""
         return _list_jobs(self.root)
 
     def _list_all_jobs(self) -> list[Job]:
-        """Return all jobs, private jobs included, newest first."""
+        """Return all jobs, including private jobs, newest first."""
         return _list_jobs(self.root, *self._private_roots)
 
     def find_job(self, name: object) -> Job:
@@ -143,7 +143,7 @@ class JobQueue:
         baseline: str | None = None,
         guess: float | None = None,
     ) -> Job:
-        """Queue a training run, which starts at once if no other run is in progress.
+        """Queue a training run, which starts immediately if no other run is in progress.
 
         `guess` is the user's expected gain of validation accuracy over the run `baseline`, in
         percentage points. Raises `VitdemoError` if the settings are invalid or the queue is full.
@@ -161,10 +161,9 @@ class JobQueue:
     ) -> Job:
         """Queue a training run on images that `write(folder)` writes into train/ and test/.
 
-        The images are stored in the run folder and deleted with it. The run folder is in
-        `private_root` if this is given; then only its owner finds the job, with `read_job_state`,
-        and deletes it with `discard`. The run starts from the file `weights`. Raises `JobError` if
-        the queue is full.
+        The images are stored in the run folder and deleted with it. A run folder in `private_root`
+        is not listed: only its owner can find the job (`read_job_state`) and delete the run
+        (`discard`). The run starts from the file `weights`. Raises `JobError` if the queue is full.
         """
         if private_root:
             self._private_roots.add(private_root)
@@ -231,7 +230,7 @@ class JobQueue:
             processes.send_signal(job.record["process"], signal.SIGTERM)
 
     def resume(self, name: object) -> None:
-        """Continue a paused job at once, or queue a failed job again."""
+        """Continue a paused job immediately, or queue a failed job again."""
         with self.locked():
             job = self.find_job(name)
             if job.state == PAUSED:
@@ -264,7 +263,7 @@ class JobQueue:
     def delete(self, name: object, expected: dict | None = None) -> None:
         """End a job and delete its folder.
 
-        Raises `JobError` if the content of job.json is not `expected`, unless this is None.
+        Raises `JobError` if `expected` is not None and differs from the content of job.json.
         """
         with self.locked():
             job = self.find_job(name)
@@ -295,13 +294,13 @@ class JobQueue:
                 self._start_next()
 
     def start_watching(self) -> None:
-        """Call `start_next` regularly in a background thread until this process ends."""
+        """Call `start_next` repeatedly in a background thread until this process ends."""
 
         def watch():
             while True:
                 try:
                     self.start_next()
-                except OSError as error:  # for example, a full disk may have space later
+                except OSError as error:  # for example, a full disk, which may have space later
                     print(f"cannot start the next training run: {error}", file=sys.stderr)
                 time.sleep(QUEUE_CHECK_SECONDS)
 
@@ -309,7 +308,7 @@ class JobQueue:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock, so that no other thread or page changes a job."""
+        """Hold the lock, so that no other thread or page can change a job."""
         self.root.mkdir(parents=True, exist_ok=True)
         with FileLock(self.root / LOCK_FILE):
             yield
@@ -323,7 +322,7 @@ class JobQueue:
             self._launch(waiting[-1])  # the oldest
 
     def _launch(self, job: Job, request: str | None = None) -> None:
-        """Start or continue the training of a job; with the request `FINISH`, for one step."""
+        """Start or continue the training of a job. The request `FINISH` only ends the run."""
         folder = job.path / IMAGES_FOLDER if job.record.get("own_pictures") else self.data_root
         arguments = ["--out", str(job.path), "--data", str(folder), "--device", self.device]
         if (job.path / runs.CONFIG_FILE).exists():
@@ -332,7 +331,7 @@ class JobQueue:
             arguments += ["--config", str(job.path / RECIPE_FILE)]
             arguments += ["--weights", w] if (w := job.record.get("weights")) else []
         trained = steps[-1]["seconds"] if (steps := read_steps(job.path)) else 0.0
-        ends = 60 * self.limits.minutes  # in seconds of training
+        ends = 60 * self.limits.minutes  # training time in seconds
         left = 0.0 if request == FINISH else ends - trained
         arguments += ["--keep-after", f"{max(left / 60, MIN_MINUTES):.4f}"]
         with open(job.path / LOG_FILE, "a", encoding="utf-8", errors="backslashreplace") as log:

@@ -1,7 +1,8 @@
-"""Estimated cost of a training run: parameters, multiply-adds, and minutes on this machine.
+"""Estimated cost of a training run: parameters, multiply-adds, and time on this machine.
 
 A probe measures the speed: it trains the recipe's model on random images for two seconds. The speed
-of each configuration is kept for some minutes, since it depends on other work of the machine.
+of each configuration is cached for only some minutes, since it depends on other work of the
+machine.
 """
 
 import json
@@ -17,14 +18,14 @@ from vitdemo.runs.provenance import device_name
 from vitdemo.training import Preprocessing, Trainer
 from vitdemo.training.recipes import Recipe
 
-MAX_AGE_SECONDS = 600  # after which the speed of a configuration is measured again
+MAX_AGE_SECONDS = 600  # a cached speed that is older is measured again
 PROBE_SECONDS = 2.0
 MAX_PROBE_STEPS = 40  # maximum number of steps of a probe
 STARTUP_SECONDS = 15  # time to start train.py and to load the images and the best weights
 TEST_IMAGES = 10_000  # size of the test set
 STEP_TO_FORWARD_RATIO = 3  # a training step takes about as long as three forward passes
 CLASSES = 10
-_speeds: dict[str, tuple[float, float]] = {}  # images per second, and time of the measurement
+_speeds: dict[str, tuple[float, float]] = {}  # images per second, and measurement time
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,8 @@ def estimate_training_cost(
 ) -> TrainingCost:
     """Estimate the cost of `recipe` with up to `image_count` training images.
 
-    The speed is kept, unless the machine is `busy` with another run. Raises `ModelError` if the
-    model cannot be built.
+    The measured speed is cached, unless the machine is `busy` with another run. Raises `ModelError`
+    if the model cannot be built.
     """
     model = build_model(recipe.model, CLASSES)
     speed = _training_speed(recipe, device, busy)

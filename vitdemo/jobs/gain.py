@@ -18,7 +18,7 @@ class ValidationGain:
     points: float
     low: float
     high: float
-    paired: bool  # True if both runs predicted the same images
+    paired: bool  # True if both runs have predictions for the same images
 
 
 def measure_validation_gain(run: Run, baseline: Run) -> ValidationGain:
@@ -42,7 +42,7 @@ def measure_validation_gain(run: Run, baseline: Run) -> ValidationGain:
 
 
 def _correct_predictions(run: Run) -> np.ndarray:
-    """Return which validation predictions are correct, (M,) bool."""
+    """Return a mask (M,) of the correct validation predictions."""
     evaluation = run.evaluation
     if evaluation.validation_probabilities is None:
         raise RunError(

@@ -33,7 +33,7 @@ class TrainingOption:
     choices: tuple[Value, ...] = ()
     choice_labels: tuple[str, ...] = ()
     info: str = ""
-    of_model: bool = False  # option of the model, not a field of the recipe
+    of_model: bool = False  # True for an option of the model instead of a recipe field
 
     def validate(self, value: object) -> Value:
         """Return `value` as the option's type. Raises `JobError` if `value` is not allowed."""
@@ -93,7 +93,7 @@ OPTIONS: dict[str, TrainingOption] = {
     "seed": TrainingOption("Seed", int, 0, 1_000_000),
 }
 
-# Values of model options that a recipe does not set.
+# values of model options that are not set in a recipe
 DEFAULT_MODEL_OPTIONS = {"pos_embed": "learn", "global_pool": "token"}
 
 
@@ -167,7 +167,7 @@ def preset_values(name: object) -> dict[str, Value]:
 
 
 def build_recipe(name: object, values: Mapping[str, object]) -> Recipe:
-    """Return the recipe of the preset `name` with validated `values` and the epochs to save.
+    """Return the recipe of the preset `name` with validated `values`, and with the epochs to save.
 
     Raises `JobError` for a value that is not allowed, and `RecipeError` for contradictory values.
     """

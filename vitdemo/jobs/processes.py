@@ -21,11 +21,12 @@ IS_SUPPORTED = FINISH_SIGNAL is not None
 # the page's session, because Linux first divides the CPU time between sessions.
 TRAINING_NICENESS = 5
 # Limit how long waiting OpenMP threads spin. Without a limit, the preset "first-steps" hardly
-# advances when other processes use the cores. On two idle cores, training takes 12.8 steps per
-# second with the limit and 12.4 without it. With threads that sleep at once, training takes only
-# 8.5 steps per second.
+# advances when other processes use the cores. On two idle cores, training runs at 12.8 steps per
+# second with the limit and 12.4 without it. If waiting threads sleep immediately, training runs at
+# only 8.5 steps per second.
 OPENMP_ENV = {"GOMP_SPINCOUNT": "20000"}
-# A process group of its own: Ctrl-C in the page's terminal does not reach the training process.
+# A separate process group, so that Ctrl-C in the page's terminal does not reach the training
+# process.
 GROUP = {"process_group": 0} if sys.version_info >= (3, 11) else {"start_new_session": True}
 
 
@@ -48,7 +49,7 @@ def launch_process(command: list[str], folder: Path, log: Path) -> ProcessId:
             env=os.environ | OPENMP_ENV,
             **GROUP,
         )
-    process = psutil.Process(started.pid)  # exists until `wait` returns
+    process = psutil.Process(started.pid)  # the process id stays valid until `wait` returns
     process.nice(min(19, process.nice() + TRAINING_NICENESS))
     identity = ProcessId(pid=process.pid, created=process.create_time())
     # Without a call of `wait`, the ended process would remain as a zombie.
@@ -75,7 +76,7 @@ def kill_process(process_id: ProcessId) -> None:
 
 
 def _find_process(process_id: ProcessId) -> psutil.Process | None:
-    """Return the process if it has not ended, else None; also for ids of older versions."""
+    """Return the process, or None if it has ended or the id has no start time (older versions)."""
     try:
         process = psutil.Process(process_id["pid"])
         is_same = process.create_time() == process_id.get("created")

@@ -38,11 +38,11 @@ MAX_MESSAGE_LENGTH = 400
 class Job:
     """Current state of a training job; `record` is the content of job.json.
 
-    `message` is the reason of a failure. `begun` means that the process has reached the first step
+    `message` is the reason for a failure. `begun` means that the process has reached the first step
     and handles signals, or that a paused job can be evaluated. `epoch` is the last epoch with a
-    result, and `last_fraction` the part of this epoch that was trained: less than 1 if the user
-    stopped the run. `done` is the completed fraction of all epochs; speed and time left are None
-    until they are known.
+    result, and `last_fraction` is the trained part of this epoch. The part is less than 1 if the
+    user stopped the run. `done` is the completed fraction of all epochs. Speed and time left are
+    None until they are known.
     """
 
     name: str
@@ -115,7 +115,7 @@ def read_job_state(folder: Path) -> Job | None:
 
 
 def find_followed_job(jobs: list[Job]) -> Job | None:
-    """Return the job with the live curves: the job in progress, or the newest with curves."""
+    """Return the job with live curves: the job in progress, or the newest job with curves."""
     at_work = [job for job in jobs if job.state in ACTIVE_STATES]
     begun = [job for job in jobs if job.epochs]
     return next(iter(at_work or begun), None)

@@ -44,13 +44,13 @@ from vitdemo.lessons.facts import (
 
 LESSONS_FOLDER = Path(__file__).parent
 DEFAULT_LANGUAGE = "en"
-MAX_STEP_WORDS = 60  # words in the text of a step
+MAX_STEP_WORDS = 60  # maximum number of words in the text of a step
 MAX_LESSON_BYTES = 200_000
 HEADER_FIELDS = ("title", "minutes", "goal")
 FIGURE_FIELDS = ("figures", "answers")  # names of the handout's figures
 SELECTOR_FIELDS = ("ring", "cover", "then")  # the value is one CSS selector
 STEP_FIELDS = {"open", *SELECTOR_FIELDS, "do", "task", "ask", "number", "free", "because"}
-# Kinds of tasks. Only an action of the user completes a task; a change by the page does not.
+# Kinds of tasks. A task is completed only by an action of the user, not by a change of the page.
 TASK_PATTERNS = {
     "point": re.compile(r"point"),  # point at a patch of the large map, with pointer or keys
     "press": re.compile(r"press (?P<where>.+)"),  # click a button, tab, link or cell
@@ -63,7 +63,7 @@ TASK_PATTERNS = {
 
 @dataclass(frozen=True)
 class LessonTask:
-    """Task of a lesson step, which the page detects as done, and the explanation `because`.
+    """Task of a lesson step, whose completion the page detects, and the explanation `because`.
 
     `kind` is a key of `TASK_PATTERNS`. Its pattern sets the other fields.
     """
@@ -272,7 +272,7 @@ def _parse_fields(
 ) -> tuple[tuple[str, ...], dict[str, str], dict[str, int], list[tuple[str, bool]]]:
     """Return paragraphs, fields and their line numbers by name, and choices.
 
-    A choice is its text, and whether it is correct.
+    A choice is a pair of its text and True for a correct choice.
     """
     paragraphs: list[list[str]] = [[]]
     parsed: dict[str, str] = {}

@@ -1,7 +1,8 @@
 """Facts in lessons: placeholders such as `{vit.patches}`, replaced by values of a run.
 
-The first part is a role (a key of `RUN_ROLES`) or the name of a run, the second a key of `FACTS`.
-If the run or its test predictions are missing, `MissingFact` contains the missing requirement.
+The first part is a role (a key of `RUN_ROLES`) or the name of a run. The second part is a key of
+`FACTS`. If the run or its test predictions are missing, `MissingFact` contains the missing
+requirement.
 """
 
 import re
@@ -51,7 +52,7 @@ from vitdemo.models import (
 from vitdemo.models.cost import count_attention_matrix_macs
 from vitdemo.runs import Run, find_pretraining
 
-LESSON_IMAGE = OURS / "cat.jpg"  # the photo on which the lessons measure their facts
+LESSON_IMAGE = OURS / "cat.jpg"  # photo on which the numbers in the lessons are measured
 # Thresholds, relative to the attention distance of a head with uniform attention.
 SHORT_DISTANCE, LONG_DISTANCE = 0.5, 0.85
 SOFTMAX_LAYER = 3  # layer (from 1) whose first head has the softmax to compute by hand
@@ -87,7 +88,7 @@ def check_fact_names(text: str) -> None:
 
 
 def substitute_facts(text: str, context: AppContext, find: FindRun, read: ReadFact) -> str:
-    """Replace each fact in `text` by its value: `read` for the run that `find` returns.
+    """Replace each fact in `text` by the value that `read` returns for the run from `find`.
 
     Raises `MissingFact` if a value is not available.
     """
@@ -114,7 +115,7 @@ def fact_placeholder(context: AppContext, run: Run, name: str) -> str:
 def find_run(context: AppContext, role: str) -> Run:
     """Return the run with this role or name. Raises `MissingFact` if no such run exists."""
     if role in RUN_ROLES:
-        # "tested": the default run of the test result tabs; other roles: the best run of its kind.
+        # "tested" is the default run of the Results tab. Other roles are the best run of a kind.
         is_tested = role == "tested"
         runs = context.evaluated_runs() if is_tested else context.explainable_runs()
         match = next((run for run in runs if is_tested or run_role(run) == role), None)
@@ -130,13 +131,13 @@ def find_run(context: AppContext, role: str) -> Run:
 def run_role(run: Run) -> str:
     if run.spec.family in CONVOLUTIONAL_FAMILIES:
         return "conv"
-    if run.spec.family == "vit":  # no conv stem: lessons explain a linear patch projection
+    if run.spec.family == "vit":  # lessons explain only linear patch embeddings
         return "vit" if run.spec.options.get("stem", "patch") == "patch" else ""
     return "tuned" if run.has_evaluation or run.history else ""
 
 
 def _test_fact(read: Callable[[np.ndarray, Run], object]) -> Callable[[AppContext, Run], str]:
-    """Return a fact: `read` applied to the confusion matrix (C, C) of the test predictions."""
+    """Make a fact from `read`, a function of the confusion matrix (C, C) of the test set."""
 
     def fact(context: AppContext, run: Run) -> str:
         evaluation = validated_evaluation(run)
@@ -163,7 +164,7 @@ def _confused_cell(matrix: np.ndarray, run: Run) -> str:
 
 
 def _even_confused_share(matrix: np.ndarray, run: Run) -> str:
-    """Return the percentage of errors per ordered pair of classes if errors were uniform."""
+    """Return the percentage of all errors that each ordered pair would have in uniform errors."""
     C = len(matrix)
     if C < 2:
         raise MissingFact(f"a second class of '{run.name}'")
@@ -228,7 +229,7 @@ def _unscaled_weight(context: AppContext, run: Run) -> str:
 
 
 def _softmax_example(context: AppContext, run: Run) -> tuple[float, float]:
-    """Return e^score of one key and the sum of e^score over all keys, as "One head" shows them.
+    """Return e^score of one key and the sum of e^score over all keys, as shown in "One head".
 
     Both the query and the key are the class token, in head 1.
     """
@@ -242,7 +243,7 @@ def _softmax_example(context: AppContext, run: Run) -> tuple[float, float]:
 
 
 def _softmax_fact(read: Callable[[float, float], str]) -> Callable[[AppContext, Run], str]:
-    """Return a fact: `read` applied to the terms of `_softmax_example`."""
+    """Make a fact from `read`, a function of the terms from `_softmax_example`."""
     return lambda context, run: read(*context.cache.call(_softmax_example, context, run))
 
 
@@ -254,7 +255,7 @@ def _few_share(context: AppContext, run: Run) -> str:
 
 
 def _few_norm(context: AppContext, run: Run) -> str:
-    """Return the most attended patches' percentage of the sum of all patches' norms."""
+    """Return the percentage of the summed patch norms that belongs to the most attended patches."""
     trace = trace_photo(context, run)
     top_patches = np.argsort(trace.head_maps(trace.num_layers).mean(0), axis=None)[-FEW_PATCHES:]
     received = summed_head_norms(trace.attention[-1], context.value_products(trace)[-1])  # (N, N)
@@ -268,7 +269,7 @@ def lesson_canvas() -> Image.Image:
 
 
 def _probabilities(context: AppContext, run: Run, changes: ImageChanges) -> np.ndarray:
-    """Return the class probabilities (C,) for the lessons' photo after `changes`, as the page."""
+    """Return the page's class probabilities (C,) for the lessons' photo after `changes`."""
     changed = load_photo() if changes.is_identity else apply_changes(lesson_canvas(), changes)
     return context.predict(run, changed).probabilities
 
@@ -293,9 +294,9 @@ def _shuffled_same(context: AppContext, run: Run) -> str:
 def _removal_results(context: AppContext, run: Run, few: bool) -> np.ndarray:
     """Return the predicted class's probability after removing patches, (1 + `REMOVAL_DRAWS`,).
 
-    Element 0: the most attended patches are removed. Other elements: random patches are removed.
-    With `few`, `FEW_PATCHES` of the model's patches are removed, ranked by the mean of the heads in
-    the last layer. Otherwise, half of 8 x 8 squares are removed, ranked by rollout.
+    For element 0, the most attended patches are removed; for other elements, random patches. With
+    `few`, `FEW_PATCHES` of the model's patches are removed, ranked by the mean of the heads in the
+    last layer. Otherwise, half of 8 x 8 squares are removed, ranked by rollout.
     """
     trace = context.trace_image(run, lesson_canvas())
     grid = trace.grid if few else (PIECES, PIECES)
@@ -310,7 +311,7 @@ def _removal_results(context: AppContext, run: Run, few: bool) -> np.ndarray:
 
 
 def _removal_fact(read: Callable[[np.ndarray], str], few: bool = False):
-    """Return a fact: `read` applied to the result of `_removal_results`."""
+    """Make a fact from `read`, a function of the result of `_removal_results`."""
     return lambda context, run: read(context.cache.call(_removal_results, context, run, few))
 
 
@@ -370,7 +371,7 @@ def _seed_threshold(context: AppContext, run: Run) -> str:
 
 
 def _train_accuracy(context: AppContext, run: Run) -> str:
-    """Return the training accuracy of the epoch of the weights in percent."""
+    """Return the training accuracy in percent at the epoch of the saved weights."""
     record = run.weights_record
     if record is None or "train_accuracy" not in record:
         raise MissingFact(f"the training accuracy of '{run.name}'")
@@ -414,7 +415,7 @@ FACTS: dict[str, Callable[[AppContext, Run], str]] = {
     "all_heads": _model_fact(lambda model, run: len(model.blocks) * model.blocks[0].attn.num_heads),
     "head_width": _model_fact(lambda model, run: model.blocks[0].attn.head_dim),
     "hidden": _model_fact(lambda model, run: model.blocks[0].mlp.fc2.in_features),
-    # Layers with at least one head of short, or with only heads of long attention distance
+    # Layers in which one head has a short, or in which all heads have a long attention distance
     "near_layers": lambda context, run: _format_layers(
         (_relative_distances(context, run) < SHORT_DISTANCE).any(1)
     ),
@@ -448,7 +449,7 @@ FACTS: dict[str, Callable[[AppContext, Run], str]] = {
     "attended_confidence": _removal_fact(lambda values: percent_text(values[0])),
     "random_low": _removal_fact(lambda values: percent_text(values[1:].min())),
     "random_high": _removal_fact(lambda values: percent_text(values[1:].max())),
-    "random_below": _removal_fact(_count_below),  # random draws below `attended_confidence`
+    "random_below": _removal_fact(_count_below),  # count of draws below `attended_confidence`
     "few_confidence": _removal_fact(lambda values: percent_text(values[0]), few=True),
     "few_low": _removal_fact(lambda values: percent_text(values[1:].min()), few=True),
     "few_high": _removal_fact(lambda values: percent_text(values[1:].max()), few=True),
@@ -463,8 +464,8 @@ FACTS: dict[str, Callable[[AppContext, Run], str]] = {
     ),
     "confused_cell": _test_fact(_confused_cell),  # row and column of the matrix, as "3-5"
     "confused_count": _test_fact(lambda matrix, run: _most_confused(matrix, run).count),
-    # Fractions of all errors: of the most frequent confusion, and of a pair of classes if errors
-    # were uniform over ordered pairs
+    # Percentage of errors in the most frequent confusion, and expected percentage in each ordered
+    # pair of classes for uniform errors
     "confused_share": _test_fact(
         lambda matrix, run: percent_text(_most_confused(matrix, run).count / _count_errors(matrix))
     ),
@@ -482,7 +483,7 @@ FACTS: dict[str, Callable[[AppContext, Run], str]] = {
     "gain": lambda context, run: format_signed(100 * _gain(context, run).test.difference),
     "gain_low": lambda context, run: format_signed(100 * _gain(context, run).test.interval[0]),
     "gain_high": lambda context, run: format_signed(100 * _gain(context, run).test.interval[1]),
-    # Gain averaged over several seeds, and the threshold for a gain with one seed
+    # Mean gain over several seeds, and the smallest significant gain with one seed
     "seed_gain": lambda context, run: format_signed(_seed_gain(context, run)[0]),
     "seed_gain_low": lambda context, run: format_signed(_seed_gain(context, run)[1]),
     "seed_gain_high": lambda context, run: format_signed(_seed_gain(context, run)[2]),

@@ -1,11 +1,11 @@
 """Printable handout of a lesson: one self-contained HTML page that fits on two sheets.
 
-The students' handout has the figures and tasks on the first sheet, and the questions on the second.
+The first sheet of the students' handout contains figures and tasks, the second sheet contains the
+questions.
 
     Path("handout.html").write_text(render_handout(lesson, context), encoding="utf-8")
 
-Its figures show the available models. If the model of a figure is not available, the handout shows
-a message instead of the figure.
+The figures show the available models. A message replaces a figure whose model is not available.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from vitdemo.report.calibration import reliability_figure
 from vitdemo.report.confusion import confusion_figure, count_cells
 from vitdemo.report.training import PLOTS, curve_figures, legend_entries
 
-MAX_LAYERS_SHOWN = 6  # deeper models show every second or third layer
+MAX_LAYERS_SHOWN = 6  # for deeper models, only every second or third layer is shown
 
 
 def render_handout(lesson: Lesson, context: AppContext, *, answers: bool = False) -> str:

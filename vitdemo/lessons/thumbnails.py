@@ -34,7 +34,7 @@ REMOVED_PATCHES = 32
 
 
 def find_thumbnail(folders: Sequence[Path], name: str) -> bytes | None:
-    """Return the thumbnail of the lesson `name` in the last of `folders` with one, else None."""
+    """Return the thumbnail of the lesson `name` from the last folder that contains it, or None."""
     for folder in reversed(folders):
         path = folder / f"{name}{SUFFIX}"
         if path.is_file() and path.stat().st_size <= MAX_THUMBNAIL_BYTES:
@@ -126,7 +126,7 @@ def draw_removed_patches(context: AppContext) -> Image.Image:
 
 
 def draw_confusion_matrix(context: AppContext) -> Image.Image:
-    """Draw the confusion matrix of the tested model; the square root shows rare errors."""
+    """Draw the tested model's confusion matrix; a square-root scale makes rare errors visible."""
     evaluation = find_run(context, "tested").evaluation
     counts = confusion_matrix(evaluation.probabilities, evaluation.labels)
     colours = colour_map(np.sqrt(counts / counts.sum(1, keepdims=True)), 10 * len(counts))
@@ -134,8 +134,8 @@ def draw_confusion_matrix(context: AppContext) -> Image.Image:
 
 
 def draw_curves(context: AppContext) -> Image.Image:
-    """Draw the validation accuracy of three runs over the share of their epochs."""
-    scale, margin = 4, 12  # drawn larger and reduced, for smooth lines
+    """Draw the validation accuracy of three runs against the fraction of completed epochs."""
+    scale, margin = 4, 12  # drawn larger and then reduced, for smooth lines
     sheet = Image.new("RGBA", (scale * SIDE, scale * SIDE), GAP_COLOUR)
     draw = ImageDraw.Draw(sheet)
     low, high = margin * scale, (SIDE - margin) * scale
@@ -159,7 +159,7 @@ def draw_sinks(context: AppContext) -> Image.Image:
     return Image.fromarray(draw_over(resize_photo(), trace.head_maps(trace.num_layers).mean(0)))
 
 
-DRAWINGS: dict[str, Callable[[AppContext], Image.Image]] = {  # by lesson
+DRAWINGS: dict[str, Callable[[AppContext], Image.Image]] = {  # lesson -> drawing
     "1-tokens": draw_patches,
     "2-attention": draw_one_head,
     "3-heads": draw_heads,
