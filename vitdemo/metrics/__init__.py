@@ -39,7 +39,7 @@ CIFAR10_NOUNS = {
 
 @dataclass(frozen=True, eq=False)  # because == of arrays returns an array
 class ClassMetrics:
-    """Per-class metrics, each (C,); the module's docstring lists when they are NaN."""
+    """Per-class metrics, each (C,); the module docstring explains NaN values."""
 
     precision: np.ndarray
     recall: np.ndarray
@@ -153,8 +153,9 @@ def _format_fraction(fraction: float) -> str:
 def top_k_classes(probabilities: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the k most probable classes of one row (C,): indices (k,) and probabilities (k,).
 
-    The most probable class comes first; in a tie, the lower index. If k exceeds C, all C classes
-    are returned. Raises ValueError for a `k` below 1, and for probabilities that are not finite.
+    The most probable class comes first; in a tie, the lower index comes first. If k exceeds C, all
+    C classes are returned. Raises ValueError for a `k` below 1, and for probabilities that are not
+    finite.
     """
     row = np.asarray(probabilities)
     if row.ndim != 1 or not np.isfinite(row).all():

@@ -83,7 +83,7 @@ def compute_calibration_report(run: Run) -> CalibrationReport:
 def get_true_class_target(run: Run) -> float:
     """Return the training target of the true class, 0 to 1.
 
-    With label smoothing e, it is 1 - e + e / C for C classes (Szegedy et al. 2016).
+    With label smoothing e, the target is 1 - e + e / C for C classes (Szegedy et al. 2016).
     """
     smoothing = float(recipe_field(run, "label_smoothing"))
     return 1 - smoothing * (1 - 1 / len(run.classes))

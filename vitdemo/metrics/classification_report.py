@@ -72,7 +72,7 @@ class ClassificationReport:
 class RankingReport:
     """Ranking curves of one run for the class `name`, over the test images.
 
-    `roc` is None if all images are of the class.
+    `roc` is None if all images belong to the class.
     """
 
     run: str
@@ -88,7 +88,7 @@ class PairedTest:
     """McNemar's tests of two runs on the same test images: all images, and each class.
 
     `adjusted` (C,) are the p-values of `by_class` after Holm's correction for all classes. The test
-    over all images is one question, so its p-value is not corrected.
+    over all images is a single test, so its p-value is not corrected.
     """
 
     first: str
@@ -99,7 +99,7 @@ class PairedTest:
     adjusted: np.ndarray
 
     def sentence(self, c: int | None = None) -> str:
-        """Describe McNemar's test, with its corrected p for class `c`, or for all images."""
+        """Describe McNemar's test for class `c` with corrected p, or for all images."""
         if c is None:
             return paired.describe_mcnemar(self.overall, self.first, self.second)
         name, p = self.classes[c], float(self.adjusted[c])

@@ -11,8 +11,8 @@ one multinomial draw of the cells replaces N draws of images. The single draw is
 thousand times faster than N draws. The bootstrap interval has width 0 if all predictions are
 correct.
 
-All these intervals are over test images. Only `seed_difference_threshold` and a `mean_interval`
-over several seeds include the variation between training seeds.
+All these intervals cover only the variation between test images. Only `seed_difference_threshold`
+and a `mean_interval` over several seeds include the variation between training seeds.
 
 Letters: N images, C classes, R resamples. The first axis of an interval is (low, high). Draws in
 which a metric is not defined (its class was not drawn) are ignored.
@@ -29,8 +29,8 @@ from vitdemo.metrics import _divide, _precision_recall_f1
 from vitdemo.metrics.ranking_curves import one_vs_rest
 
 NUM_RESAMPLES = 1000
-NORMAL_QUANTILE = 1.959963984540054  # 95% of a standard normal distribution are within ± this
-MAX_CELLS_AT_ONCE = 4_000_000  # resampled counts in memory at a time (32 MB)
+NORMAL_QUANTILE = 1.959963984540054  # 95% of a standard normal distribution is within ± this value
+MAX_CELLS_AT_ONCE = 4_000_000  # maximum number of resampled counts in memory (32 MB)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class MetricIntervals:
 
 
 def compute_metric_intervals(matrix: np.ndarray) -> MetricIntervals:
-    """Return intervals of the metrics of a confusion matrix (C, C) of at least one image."""
+    """Compute the metrics' 95% intervals from a confusion matrix (C, C) with at least one image."""
     # Correct predictions, predictions and support, per resample and class: each (R, C).
     hits, predicted, support = _resample_counts(matrix)
     values, has_images = _precision_recall_f1(hits, predicted, support), support > 0
@@ -114,8 +114,8 @@ def _percentile_interval(samples: np.ndarray) -> np.ndarray:
 def wilson_interval(hits: np.ndarray, n: np.ndarray) -> np.ndarray:
     """Return Wilson's (1927) score interval (2, ...) of the proportions `hits` / `n`.
 
-    Both may be fractional, such as an effective sample size. NaN where `n` is 0. Raises ValueError
-    if `hits` is negative or larger than `n`.
+    `hits` and `n` may be fractional, such as an effective sample size. The interval is NaN where
+    `n` is 0. Raises ValueError if `hits` is negative or larger than `n`.
     """
     hits, n = np.asarray(hits, float), np.asarray(n, float)
     if ((hits < 0) | (hits > n)).any():
@@ -131,7 +131,8 @@ def ranking_interval(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return intervals (2,) of the ROC AUC and the average precision of class `c` against the rest.
 
-    The first interval is NaN if all images are of class `c`. Raises ValueError without such images.
+    The first interval is NaN if all images are of class `c`. Raises ValueError if the class has no
+    images.
     """
     cells = _ranked_counts(*one_vs_rest(probabilities, labels, c))  # (G, 2)
     areas, precisions = [], []
@@ -178,7 +179,7 @@ def _average_precisions(positives: np.ndarray, negatives: np.ndarray) -> np.ndar
 def margin_of_error(hits: int, n: int) -> float:
     """Return half the width of Wilson's 95% interval of the proportion `hits` / `n`.
 
-    The result is from 0 to 1, but never 0: for 20 hits among 20 images, it is 0.08. NaN without
+    The result is above 0 and at most 1: for 20 hits among 20 images, it is 0.08. It is NaN without
     images.
     """
     low, high = wilson_interval(hits, n)
@@ -200,8 +201,9 @@ def independent_difference_interval(
 ) -> np.ndarray:
     """Return the 95% interval (2,) of the first minus the second of two independent proportions.
 
-    Use it for the accuracies of one model on two test sets. The method is the hybrid score interval
-    of Newcombe (1998, method 10), which combines two Wilson intervals. NaN without images.
+    Use this interval for the accuracies of one model on two test sets. The method is the hybrid
+    score interval of Newcombe (1998, method 10), which combines two Wilson intervals. The interval
+    is NaN without images.
     """
     if not first_n or not second_n:
         return np.full(2, np.nan)
@@ -216,11 +218,12 @@ def independent_difference_interval(
 def difference_interval(first_only: int, second_only: int, n: int) -> np.ndarray:
     """Return the 95% interval (2,) of the difference of two accuracies on the same `n` images.
 
-    Only the first model classifies `first_only` images correctly, only the second `second_only`.
-    The paired interval is narrower than the intervals of the two accuracies suggest. The method is
-    the adjusted Wald interval (Agresti & Min 2005, section 2.3), which adds half an image to each
-    of the four outcomes. The interval is also valid for few images and never has width 0. NaN
-    without images. Raises ValueError if the counts do not fit `n` images.
+    `first_only` counts the images that only the first model classifies correctly. `second_only`
+    counts the images that only the second model classifies correctly. The paired interval is
+    narrower than the intervals of the two accuracies suggest. The method is the adjusted Wald
+    interval (Agresti & Min 2005, section 2.3), which adds half an image to each of the four
+    outcomes. The interval is also valid for few images and never has width 0. It is NaN without
+    images. Raises ValueError if the counts do not fit `n` images.
     """
     if min(first_only, second_only) < 0 or first_only + second_only > n:
         counts = f"first_only ({first_only}) and second_only ({second_only})"
@@ -245,12 +248,12 @@ def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
 
 
 def seed_difference_threshold(accuracies: Sequence[float]) -> float:
-    """Return the accuracy difference that two runs exceed by the random seed in 5% of cases.
+    """Return the threshold that 5% of the accuracy differences between two seeds exceed.
 
     `accuracies` are results of one recipe with n seeds, in any unit. The two-sided threshold is
     sqrt(2) times the sample standard deviation times Student's t with n - 1 degrees of freedom. The
     factor sqrt(2) is needed because the difference of two runs varies more than one run. A second
-    recipe is assumed to vary as much as this one. Raises ValueError for fewer than two seeds.
+    recipe is assumed to vary as much as this recipe. Raises ValueError for fewer than two seeds.
     """
     return math.sqrt(2) * _t_quantile(len(accuracies)) * float(np.std(accuracies, ddof=1))
 

@@ -34,8 +34,8 @@ def compute_roc_curve(probabilities: np.ndarray, labels: np.ndarray, c: int) -> 
     """Return the ROC curve of class `c` against the rest, from (0, 0) to (1, 1), and its area.
 
     The first point has no threshold, so its `thresholds` entry is infinite. Points on a straight
-    line between others are left out, except the first point with a threshold. Raises ValueError if
-    `c` has no images or all images.
+    line between other points are left out, except the first point with a threshold. Raises
+    ValueError if no image or every image belongs to `c`.
     """
     from sklearn.metrics import auc, roc_curve
 
@@ -65,7 +65,7 @@ def compute_precision_recall_curve(
 
 
 def roc_auc_by_class(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the area under each class's ROC curve (C,); NaN for a class with no or all images."""
+    """Return the ROC AUC of each class (C,); NaN for a class without images or with all images."""
     from sklearn.metrics import auc, roc_curve
 
     def area(truth: np.ndarray, scores: np.ndarray) -> float:
@@ -98,7 +98,7 @@ def _score_by_class(
 def one_vs_rest(
     probabilities: np.ndarray, labels: np.ndarray, c: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return whether each image is of class c (N,), and its probability of c (N,)."""
+    """Return a mask (N,) of the images of class c, and each image's probability (N,) of c."""
     check_predictions(probabilities, labels)
     truth = np.asarray(labels) == c
     if not truth.any():
@@ -107,7 +107,7 @@ def one_vs_rest(
 
 
 def top_k_accuracy(probabilities: np.ndarray, labels: np.ndarray, k: int) -> float:
-    """Return the fraction of images whose true class is among the k most probable.
+    """Return the fraction of images whose true class is among the k most probable classes.
 
     The result is 1 if k is at least the number of classes. scikit-learn's function is not used,
     because it resolves ties in favour of the higher class and does not support two classes.

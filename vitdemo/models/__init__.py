@@ -51,7 +51,7 @@ def build_model(
         pretrained: start from trained weights: timm's weights, or the file `weights`.
         weights: file with the initial weights. The file must contain all of the model except the
             classifier head (see `weights.find_tensors` for the layouts).
-        keep_head: for the family "vit", also load the classifier head instead of a new head.
+        keep_head: for the family "vit", also load the classifier head instead of creating one.
 
     Raises `ModelError` for an unknown family or name, for contradictory options, and for weights
     that are not available or belong to another model.
@@ -95,9 +95,9 @@ def has_separate_patches(model: nn.Module) -> bool:
 def add_patch_dropout(model: nn.Module) -> PatchDropout:
     """Add a layer to `model` that drops random patches during training (Liu et al. 2022).
 
-    The layer drops no patches until its `prob` is set. Because the blocks process only the other
-    patches, training with half of the patches is about 1.8 times as fast as with all patches
-    (benchmarks/log/2026-11-21-cpu.md). Raises `ModelError` if the model has no patches.
+    The layer drops no patches until its `prob` is set. Because the blocks process only the
+    remaining patches, training with half of the patches is about 1.8 times as fast as with all
+    patches (benchmarks/log/2026-11-21-cpu.md). Raises `ModelError` if the model has no patches.
     """
     if not hasattr(model, "patch_drop"):
         raise ModelError("patch_dropout needs a Vision Transformer. Set patch_dropout to 0.")

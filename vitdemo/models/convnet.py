@@ -2,8 +2,9 @@
 
 `ConvNet` reimplements the network of Jordan 2024, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU"
 (https://arxiv.org/abs/2404.00498). A frozen convolution whitens patches of 2 x 2 pixels. Three
-groups of two convolutions with BatchNorm (without a learned scale) follow. The classifier head gets
-a scaled input. The original code is github.com/KellerJordan/cifar10-airbench (MIT licence).
+groups of two convolutions with BatchNorm (without a learned scale) follow. The input of the
+classifier head is scaled. The original code is github.com/KellerJordan/cifar10-airbench (MIT
+licence).
 
 Letters: B batch, S side of an image, D channels, C classes.
 
@@ -26,7 +27,8 @@ _MIN_VARIANCE = 5e-4  # added to each variance, so that noise is not amplified
 class Whitening(nn.Conv2d):
     """Whitening convolution: projects patches onto their principal directions with unit variance.
 
-    A second copy has the opposite sign. Only the bias is trained; the weight is a buffer.
+    A second copy of the filters has the opposite sign. Only the bias is trained; the weight is a
+    buffer.
     """
 
     def __init__(self, side: int = 2):
@@ -121,8 +123,8 @@ class ConvNet(nn.Module):
 def build_resnet18(num_classes: int) -> nn.Module:
     """Build a ResNet-18 for small images, a common baseline (He et al. 2016).
 
-    It maps images (B, 3, S, S) to logits (B, C). This is torchvision's network with the stem that
-    the paper uses on CIFAR: a 3x3 convolution with stride 1 and no max-pool. The first stage
+    The model maps images (B, 3, S, S) to logits (B, C). This is torchvision's network with the stem
+    that the paper uses on CIFAR: a 3x3 convolution with stride 1 and no max-pool. The first stage
     therefore works at the full resolution.
     """
     model = resnet18(num_classes=num_classes)

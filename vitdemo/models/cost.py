@@ -38,7 +38,8 @@ def compute_vit_cost(
 ) -> VitCost:
     """Return the cost of vitdemo's ViT with a class token and ten classes.
 
-    Raises `ModelError` if `image_size` is not a multiple of `patch_size`, or `width` of `heads`.
+    Raises `ModelError` if `image_size` is not a multiple of `patch_size`, or if `width` is not a
+    multiple of `heads`.
     """
     options = {"patch_size": patch_size, "embed_dim": width, "depth": depth, "num_heads": heads}
     with torch.device("meta"):  # tensors with shapes but no values

@@ -2,8 +2,8 @@
 
 from torch import nn
 
-# The parts, by timm's names, that the explicit pass supports: (needed, optional). A model with
-# another part, such as a gate, is rejected, because its attention would be incorrect.
+# Parts that the explicit pass supports, by timm's names: (needed, optional). A model with another
+# part, such as a gate, is rejected, because its attention would be incorrect.
 _MODEL_PARTS = (
     ("patch_embed", "_pos_embed", "blocks", "norm", "forward_head"),
     (
