@@ -1,4 +1,4 @@
-"""Downloads with progress, which the user can stop: of models, and of the dataset."""
+"""Downloads of models and of the dataset, with progress; the user can stop a download."""
 
 import threading
 from collections.abc import Callable, Hashable, Iterator
@@ -31,7 +31,7 @@ class DownloadManager:
         self._in_progress: dict[Hashable, _Download] = {}
 
     def get_progress(self, key: Hashable) -> DownloadProgress | None:
-        """Return the progress of the download `key`, or None if it is not running."""
+        """Return the progress of the download `key`, or None if this download is not running."""
         found = self._in_progress.get(key)
         return found.progress if found else None
 

@@ -2,15 +2,15 @@
 
 `gallery_payload` returns:
 
-    {"count": number of selected images, "start": index of the first one shown, "page": 48,
+    {"count": number of selected images, "start": index of the first shown image, "page": 48,
      "model": the queried run, "models": [name, ...], "compared": [name, ...],
      "pictures": [{"number", "true", "answers": [[class, probability], one per model],
                    "image": the image of the view state}, ...],
-     "opening": what else `store.openImage` needs, see `describe_opening`,
-     "sheet": image or None, "columns": of the sheet, "pixels": bool, "sentence": str}
+     "opening": other arguments of `store.openImage`, see `describe_opening`, "sheet": image or
+     None, "columns": of the sheet, "pixels": bool, "sentence": str}
 
-`sheet` is one file with all images in rows of `columns`. Without its dataset, `sheet` is None,
-and `gallery.js` shows a table of image numbers and predictions.
+`sheet` is one file with all images in rows of `columns`. If the images' dataset is missing, `sheet`
+is None, and `gallery.js` shows a table of image numbers and predictions.
 """
 
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ MAX_PIXELATED_SIDE = 64  # pixels; images up to this side are enlarged without i
 
 
 def gallery_payload(context: AppContext, query: ImageQuery, page: int = 1) -> dict:
-    """Return the payload of the page `page`, or of the last one. Raises `RunError`."""
+    """Return the payload of the page `page`, or of the last page. Raises `RunError`."""
     selection = select_by_query(context, query)
     count, group = len(selection.image_indices), selection.predictions
     probabilities = group.probabilities  # (M, N, C)
@@ -102,7 +102,7 @@ def gallery_payload(context: AppContext, query: ImageQuery, page: int = 1) -> di
 def load_gallery_images(
     context: AppContext, selection: ImageSelection, numbers: Sequence[int]
 ) -> tuple[np.ndarray | None, str]:
-    """Return the images (n, S, S, 3) uint8, or None and the reason ("" without numbers)."""
+    """Return the images (n, S, S, 3) uint8 and "", or None and the reason (if any)."""
     if not numbers:
         return None, ""
     group = selection.predictions
@@ -111,5 +111,5 @@ def load_gallery_images(
         return load_test_images(context, run, numbers), ""
     except DataError as error:
         if context.is_dataset_missing():
-            return None, str(error)  # the page shows its download
+            return None, str(error)  # the page shows a download card instead
         return None, f"Only the image numbers are available, not the images. {error}"

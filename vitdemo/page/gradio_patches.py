@@ -1,11 +1,11 @@
 """Workarounds for gradio 6, each with its reason and the upstream issue, if there is one.
 
 `tests/page/test_gradio_patches.py` and `tests/browser/test_plain_gradio.py` reproduce each fault
-with plain gradio. A test that fails names the workaround that can be removed. These workarounds are
-elsewhere, and no upstream issue is known without a number:
+with plain gradio. If such a test fails, its workaround can be removed. The following workarounds
+are in other files. Without a number, no upstream issue is known:
 
 - `gradio_stubs.py`: gradio writes stub files, which takes half of the time of its import.
-- `idle.js` ends a count of seconds that goes on after the page has been loaded.
+- `idle.js` ends a count of seconds that continues after the page has been loaded.
 - `stream.js` wraps `fetch`, because responses to requests are lost while the stream closes.
 - `names.js` adds accessible names of tab panels and groups.
 - `newest` in `components/shared.js`: the last of several quick events has the data of the first.
@@ -51,8 +51,8 @@ PRIVATE_ADDRESS_MESSAGE = (
     "The image's URL is not a public address. Send the image as a data URL or as "
     "gradio_client.handle_file(path)."
 )
-QUEUE_SECONDS = 0.01  # between two checks of the queue
-PROGRESS_SECONDS = 0.1  # between two progress messages
+QUEUE_SECONDS = 0.01  # seconds between two checks of the queue
+PROGRESS_SECONDS = 0.1  # seconds between two progress messages
 _session: ContextVar[SessionState | None] = ContextVar("session", default=None)
 _value_lock = threading.Lock()
 

@@ -2,8 +2,8 @@
 
 Python sends the value as JSON. The script reads it with `received(props)` and draws it. gradio
 evaluates its templates and styles as JavaScript template literals, so it would execute a value that
-contains `${...}`. Therefore they contain no values, and the scripts insert names and numbers as
-text. The other scripts of this folder are for several views.
+contains `${...}`. Therefore, templates and styles contain no values, and the scripts insert names
+and numbers as text. The other scripts in this folder are shared by several views.
 """
 
 import hashlib
@@ -129,14 +129,14 @@ def serialise_payload(value, serve: Callable[[object], dict]) -> dict:
 
 
 def serve(component: Component, file: object) -> dict:
-    """Serve a file of a payload with `serve_file`. Raises `TypeError` for another object."""
+    """Serve a file of a payload with `serve_file`. Raises `TypeError` for other objects."""
     return serve_file(component, *name_file(file))
 
 
 def name_file(file: object) -> tuple[str, str, Callable[[], bytes]]:
     """Return folder, name and content of a payload's file. The content of a name never changes.
 
-    Raises `TypeError` for another object.
+    Raises `TypeError` for other objects.
     """
     if isinstance(file, CachedFile):
         return "files", file.name, file.make_content
@@ -153,7 +153,7 @@ def name_file(file: object) -> tuple[str, str, Callable[[], bytes]]:
 
 
 def hash_name(content: bytes, suffix: str = "") -> str:
-    """Return a file name that no other content has."""
+    """Return a file name from the hash of `content`, so different contents have different names."""
     return hashlib.blake2b(content, digest_size=12).hexdigest() + suffix
 
 
@@ -161,8 +161,8 @@ def serve_file(component: Component, folder: str, name: str, content: Callable[[
     """Serve the result of `content()` as a file that the browser can fetch.
 
     The file is in `folder` of gradio's cache, which deletes old files. If there are many files,
-    `prune_cache` deletes the oldest earlier. An existing file `name` is reused, so the content of a
-    name must not change. Raises `gr.Error` if the file cannot be written.
+    `prune_cache` deletes the oldest files earlier. An existing file `name` is reused, so the
+    content of a name must not change. Raises `gr.Error` if the file cannot be written.
     """
     path = Path(component.GRADIO_CACHE) / folder / name
     try:
@@ -178,9 +178,9 @@ def serve_file(component: Component, folder: str, name: str, content: Callable[[
 
 
 def prune_cache(folder: Path) -> None:
-    """Delete the oldest files of `folder` until it holds at most `MAX_CACHE_BYTES`.
+    """Delete the oldest files of `folder` until the total size is at most `MAX_CACHE_BYTES`.
 
-    Subfolders, and files that cannot be deleted, stay.
+    Subfolders, and files that cannot be deleted, remain.
     """
     found = []
     for entry in os.scandir(folder):

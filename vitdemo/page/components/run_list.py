@@ -4,7 +4,7 @@
     chosen.input(draw, inputs=chosen, outputs=...)  # draw(names: list[str])
 
 With a text `more`, the list is a legend: the groups `shown` and all ticked runs are in one line,
-with the colours in `looks`, and the other groups are hidden behind this text. `looks` maps a run to
+with the colours in `looks`. The other groups are hidden behind this text. `looks` maps a run to
 {"colour", "lighter": colour of its training curves or None, "sign": marker or ""}.
 
 The value `NOT_CHOSEN` means that the user has not chosen yet. Then the runs `defaults` are ticked.

@@ -67,7 +67,7 @@ def payload(session: CustomClassesSession) -> dict:
 
 
 def make_sheet(own: CustomClass) -> CachedFile | None:
-    """Return the images of a class as a JPEG in one row, None without images."""
+    """Return the images of a class side by side as a JPEG, or None without images."""
     if not own.images:
         return None
 
@@ -97,10 +97,11 @@ def edit(
 def apply_edit(
     context: AppContext, session: CustomClassesSession, fields: Mapping[str, object]
 ) -> list[str]:
-    """Change the collection as an untrusted request demands; return a message per skipped image.
+    """Apply an untrusted request to the collection; return a message per skipped image.
 
-    The request has the kind of change `what`, the class `name`, the index of a `picture`, and the
-    `paths` of uploads. For a folder, `names` are their folders, whose last part is the class.
+    The request contains the kind of change `what`, the class `name`, the index of a `picture`, and
+    the `paths` of uploads. For a folder, `names` are the images' folders; their last part is the
+    class.
     """
     now, problems = session.collection, []
     what, name, paths = fields.get("what"), fields.get("name", ""), fields.get("paths", [])
@@ -194,7 +195,7 @@ def save_images(session: CustomClassesSession) -> dict:
 
 
 def describe_collection(collection: ImageCollection) -> str:
-    """Describe the numbers of classes and images, "" without classes."""
+    """Describe the numbers of classes and images, or return "" without classes."""
     if not collection.classes:
         return ""
     many = len(collection.classes)

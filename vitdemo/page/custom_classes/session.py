@@ -19,11 +19,11 @@ EMPTY_COLLECTION = ImageCollection()
 class CustomClassesSession:
     """State of one user; actions and tasks modify it in place, so that no change is lost.
 
-    `message` and `problems` are about the last change of the images, `notice` is about the models.
-    `previous_collection` is the collection before the last change. `probe_folder` is the run folder
-    of the classifier and `tuned_folder` the run folder of the fine-tuned model, which only this
-    user sees. `published_job` is the published run of the classifier `published_probe`. `shares`
-    are the classes and probabilities of the image that the classifier predicted last.
+    `message` and `problems` are about the last change of the images, and `notice` is about the
+    models. `previous_collection` is the collection before the last change. `probe_folder` is the
+    run folder of the classifier. `tuned_folder` is the run folder of the fine-tuned model, which
+    only this user sees. `published_job` is the published run of the classifier `published_probe`.
+    `shares` are the classes and probabilities of the image that the classifier predicted last.
     """
 
     collection: ImageCollection = EMPTY_COLLECTION
@@ -40,7 +40,7 @@ class CustomClassesSession:
 
     @property
     def is_probe_current(self) -> bool:
-        """Return whether the classifier was trained on the present images."""
+        """Return whether the classifier was trained on the current images."""
         return self.probe is not None and self.probe.collection is self.collection
 
     def require_probe(self) -> LinearProbe:

@@ -22,7 +22,7 @@ from vitdemo.page.components import are_uploads
 from vitdemo.page.custom_classes.session import TRIAL_VIEW, CustomClassesSession
 
 JPEG_PREFIX = "data:image/jpeg;base64,"
-MAX_PHOTO_CHARACTERS = 500_000  # of a camera photo of 224 x 224 pixels, in base64
+MAX_PHOTO_CHARACTERS = 500_000  # maximum length of a camera photo in base64
 NO_IMAGE_MESSAGE = "The image was not received. Choose it again, or reload the page."
 
 
@@ -38,10 +38,10 @@ def payload(session: CustomClassesSession) -> dict:
 def predict(
     context: AppContext, session: CustomClassesSession, fields: Mapping[str, object]
 ) -> list[str]:
-    """Predict the class of an image of the browser. An action of the bridge.
+    """Predict the class of an image from the browser. An action of the bridge.
 
-    The field "photo" is a JPEG as a data URL, or "path" the path of an upload. Raises
-    `VitdemoError` if there is no classifier, or if the image cannot be read.
+    The image is in the field "photo" (a JPEG as a data URL) or "path" (the path of an upload).
+    Raises `VitdemoError` if there is no classifier, or if the image cannot be read.
     """
     probe, image = session.require_probe(), read_browser_image(fields)
     shares = classify_image(context, probe, crop_visible_square(image))  # (C,)
