@@ -12,7 +12,7 @@ from vitdemo.page.bridge import document_payload
 JS_DRAW = """([documents, name]) => {
   const place = document.querySelector("#sections");
   place.className = "article";
-  const draw = vitdemo.documentIn(place, (name) => draw(documents[name]));
+  const draw = vitdemo.createDocument(place, (name) => draw(documents[name]));
   draw(documents[name]);
 }"""
 

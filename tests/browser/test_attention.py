@@ -608,7 +608,7 @@ def test_colour_scale_shows_small_values_and_is_in_url_and_legend(open_view, sca
             return Array.from({ length: 196 }, (_, i) => [...data.subarray(4 * i, 4 * i + 3)]); }"""
     )
     shades = np.array(
-        page.evaluate("[...Array(256).keys()].map(i => vitdemo.shade(i / 256, false))")
+        page.evaluate("[...Array(256).keys()].map(i => vitdemo.getColour(i / 256, false))")
     )
     expected = np.floor(256 * SCALES[scale](values / values.max())).clip(0, 255).astype(int)
     assert np.abs(np.array(colours) - shades[expected]).max() <= 12  # the next colours
@@ -723,9 +723,7 @@ def test_attention_concentrated_on_few_patches_is_reported(open_view, look_of, c
     wait_until_drawn(page, source="norm")
     norm_values = compute_expected_values(trace, get_last_draw(page), products)
     norm_share = float(norm_values[patches.topk(3).indices].sum() / norm_values.sum())
-    norm_message = (
-        f"{100 * share:.1f}% of the attention on patches, and {100 * norm_share:.1f}% of the norms"
-    )
+    norm_message = f"{100 * share:.1f}% of the attention on patches, and have {100 * norm_share:.1f}% of the sum of norms"
     expect(text).to_contain_text(norm_message)
     select_source(page, "mean")
     page.locator("#attention .large").press("ArrowRight")  # a patch query shows no such text

@@ -3,9 +3,9 @@
 from vitdemo.page import modules
 
 JS_CHANGE_ACTIONS = """async (url) => {
-    const { taskRowsIn } = await import(new URL(url, document.baseURI));
+    const { createTaskRows } = await import(new URL(url, document.baseURI));
     const root = document.body.appendChild(document.createElement("div")), sent = [];
-    const draw = taskRowsIn(root, "", (action) => sent.push({ ...action }));
+    const draw = createTaskRows(root, "", (action) => sent.push({ ...action }));
     const rows = (...actions) => [{ name: "vit", state: "", words: "", done: 1, actions }];
     const deletion = ["discard", "Delete"];
     draw(rows(deletion));

@@ -15,9 +15,9 @@ import * as taskList from "./components/task_list.js";
 // The components of Python that a module draws, by the name of their Python module.
 export const components = { header, offers, run_choice: runChoice, run_list: runList, task_list: taskList };
 
-export { documentIn } from "./components/documents.js";
+export { createDocument } from "./components/documents.js";
 export { smoothCurve } from "./components/line_plots.js";
-export { shade } from "./components/shared.js";
+export { getColour } from "./components/shared.js";
 export * as augmentation from "./data/augmentation/view.js";
 export * as perturbation from "./explore/perturbation/view.js";
 export * as spotlight from "./lessons/panel/spotlight.js";

@@ -5,7 +5,7 @@ import { html as markup, nothing, render, svg as shapes } from "./vendor/lit-htm
 export { markup, nothing, render, shapes };
 
 // The element of a template that consists of one element.
-export function elementOf(template) {
+export function makeElement(template) {
   const fragment = document.createDocumentFragment();
   render(template, fragment);
   return fragment.firstElementChild;

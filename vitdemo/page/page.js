@@ -1,7 +1,7 @@
 // Adds a button to every figure that saves it as PNG with double
 // resolution, and prints in light colours.
-import { canvasOf, observePage, saveAs } from "./components/shared.js";
-import { elementOf, markup } from "./markup.js";
+import { makeCanvas, observePage, saveAs } from "./components/shared.js";
+import { makeElement, markup } from "./markup.js";
 import { fill, TEXTS } from "./texts.js";
 
 const texts = TEXTS.page;
@@ -35,7 +35,7 @@ async function draw(figure) {
   const left = Math.min(...boxes.map((box) => box.left));
   const top = Math.min(...boxes.map((box) => box.top));
   const [right, bottom] = ["right", "bottom"].map((side) => Math.max(...boxes.map((box) => box[side])));
-  const canvas = canvasOf(Math.round(SCALE * (right - left)), Math.round(SCALE * (bottom - top)));
+  const canvas = makeCanvas(Math.round(SCALE * (right - left)), Math.round(SCALE * (bottom - top)));
   const context = canvas.getContext("2d");
   if (parts.some((part) => part.tagName === "svg")) {
     context.fillStyle = getComputedStyle(document.body).backgroundColor; // SVGs have no background
@@ -71,7 +71,7 @@ function offer(figure) {
   if (
     figure.querySelector("button.vd-save, canvas:not(.vd-whole)") || !figure.querySelector("img, svg, canvas")
   ) return;
-  figure.append(elementOf(
+  figure.append(makeElement(
     markup`<button type="button" class="vd-save" title=${texts.save_figure} aria-label=${
       fill(texts.save_as_png, { name: nameOf(figure) })
     } @click=${() => save(figure)}>${texts.png}</button>`,

@@ -16,9 +16,9 @@
 //   After a second, it shows the text `waits`, or a general one.
 // - A view with `pollSeconds(data)` is requested again after this number of seconds, while it is visible; 0: not again.
 import { STATE_KEYS } from "./generated.js";
-import { documentIn } from "./components/documents.js";
-import { newest, notice, received } from "./components/shared.js";
-import { elementOf } from "./markup.js";
+import { createDocument } from "./components/documents.js";
+import { createEventData, drawNotice, parsePayload } from "./components/shared.js";
+import { makeElement } from "./markup.js";
 import { TEXTS } from "./texts.js";
 
 export const state = Object.fromEntries(Object.entries(STATE_KEYS).map(([name, { start }]) => [name, start]));
@@ -33,7 +33,7 @@ let queued = false;
 let isStarted = false;
 let hasAnswer = false;
 let count = 0;
-const request = newest();
+const request = createEventData();
 
 let mirror = null; // properties of the component whose value is the image
 
@@ -74,8 +74,8 @@ export function set(changes, { isCorrection = false } = {}) {
 
 // Call the listeners of changed keys, and draw the views that follow them.
 function applyChanges(changed, changes) {
-  for (const { watched, listen } of listeners) {
-    if (watched().some((key) => changed.includes(key))) listen(state, changes);
+  for (const { getWatched, listen } of listeners) {
+    if (getWatched().some((key) => changed.includes(key))) listen(state, changes);
   }
   drawFollowers(changed);
 }
@@ -84,7 +84,7 @@ function applyChanges(changed, changes) {
 // before views are drawn and requested. `changes` are all
 // keys that were set together, with their values.
 export const watch = (watched, listen) =>
-  listeners.push({ watched: typeof watched === "function" ? watched : () => watched, listen });
+  listeners.push({ getWatched: typeof watched === "function" ? watched : () => watched, listen });
 
 // The keys that the data of the views `names` need. They are known when the page is connected.
 export const needsOf = (names) => [...new Set(names.flatMap((name) => needs[name] ?? []))];
@@ -145,7 +145,7 @@ function refresh() {
 const requestedState = () => ({ ...state, model: state.model ?? "", layer: chosenLayer }); // "": no run has weights
 
 function receive() {
-  const answer = received(bridge.props);
+  const answer = parsePayload(bridge.props);
   if (!answer) return;
   if (answer.models) takeModels(answer.models);
   if (answer.model && answer.model.name === state.model) takeDepth(answer.model);
@@ -184,7 +184,7 @@ function take(answer, places) {
 // Show a message instead of the content of a view, until the next data arrive.
 function showError(each, error) {
   each.hidden ??= [...each.element.childNodes];
-  each.element.replaceChildren(elementOf(notice(error)));
+  each.element.replaceChildren(makeElement(drawNotice(error)));
 }
 
 function schedulePoll(each) {
@@ -233,7 +233,7 @@ export function defineDocument(name, options = {}) {
     ...options,
     create(element) {
       element.classList.add("article");
-      const draw = documentIn(element, options.pick);
+      const draw = createDocument(element, options.pick);
       return { render: (blocks) => draw(blocks) };
     },
   });
@@ -366,7 +366,7 @@ function takeModels({ stamp, groups, others, missing }) {
 
 let channel = null;
 let task = null; // the running task: { id, name, listen, needs, isSent, isRunning (on the server), isStopping }
-const taskRequest = newest();
+const taskRequest = createEventData();
 
 // Start a task of bridge.py; a running task is cancelled. `listen` receives each message: first
 // { done, total, text }, finally { end, data, error } or, after a cancellation, { end, cancelled }. A task that is
@@ -405,7 +405,7 @@ export function stopTask() {
 export function connectTasks(connection) {
   channel = connection;
   channel.watch("value", () => {
-    const message = received(channel.props);
+    const message = parsePayload(channel.props);
     if (!message || message.id !== task?.id) return;
     const { listen, isStopping } = task;
     task.isRunning = true;
@@ -431,7 +431,7 @@ export function act(name, fields = {}, listen = () => {}) {
 
 export function connectActions(connection) {
   connection.watch("value", () => {
-    const answer = received(connection.props);
+    const answer = parsePayload(connection.props);
     if (!answer) return;
     const { listen, keys } = actions[answer.id] ?? { listen: () => {}, keys: {} };
     delete actions[answer.id];

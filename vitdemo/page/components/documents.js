@@ -1,83 +1,94 @@
 // Documents: the blocks of vitdemo/documents, each drawn with the function of its kind.
 import { markup, nothing, render } from "../markup.js";
 import { TEXTS } from "../texts.js";
-import { lazy } from "./lazy.js";
-import { stroke } from "./line_plots.js";
-import { mapRow } from "./maps.js";
-import { pictures } from "./pictures.js";
-import { actionButton, csv, marked, notice, points, probability, saveText } from "./shared.js";
-import { table } from "./table.js";
+import { drawLazily } from "./lazy.js";
+import { drawStroke } from "./line_plots.js";
+import { drawMapRow } from "./maps.js";
+import { drawImageRow } from "./pictures.js";
+import {
+  drawActionButton,
+  drawMarkdown,
+  drawNotice,
+  formatChange,
+  formatCsv,
+  formatProbability,
+  saveText,
+} from "./shared.js";
+import { drawTable } from "./table.js";
 
-const line = ({ words, colour, dashed }) =>
-  markup`<span>${colour ? stroke(dashed ? "vd-dashed" : "", colour) : nothing}${words}</span>`;
+const drawLegendLine = ({ words, colour, dashed }) =>
+  markup`<span>${colour ? drawStroke(dashed ? "vd-dashed" : "", colour) : nothing}${words}</span>`;
 
-function figure({ title, label, svg, lines = [], words }) {
+function drawFigure({ title, label, svg, lines = [], words }) {
   const drawing = document.createElement("div");
   drawing.innerHTML = svg; // from matplotlib, with all names escaped
   return markup`<figure aria-label=${label ?? nothing}><figcaption>${title}</figcaption>${
-    lines.length ? markup`<p class="vd-curves">${lines.map(line)}</p>` : nothing
-  }${words ? markup`<p>${marked(words)}</p>` : nothing}${drawing}</figure>`;
+    lines.length ? markup`<p class="vd-curves">${lines.map(drawLegendLine)}</p>` : nothing
+  }${words ? markup`<p>${drawMarkdown(words)}</p>` : nothing}${drawing}</figure>`;
 }
 
-function download({ words, file, header, rows = [] }) {
-  const save = () => saveText(csv([header, ...rows]), `${file}.csv`, "text/csv");
-  return markup`<p class="save">${actionButton(words, save)}</p>`;
+function drawDownload({ words, file, header, rows = [] }) {
+  const save = () => saveText(formatCsv([header, ...rows]), `${file}.csv`, "text/csv");
+  return markup`<p class="save">${drawActionButton(words, save)}</p>`;
 }
 
 // Row of a class: probability before (thin bar) and now (thick bar), and the difference.
-function move([name, before, now]) {
-  const change = points(before, now);
+function drawChange([name, before, now]) {
+  const change = formatChange(before, now);
   const kind = { "+": "up", "−": "down" }[change[0]] ?? "";
   return markup`<tr><th scope="row">${name}</th><td class="bars">${
     [before, now].map((share) => markup`<i style="width: ${100 * share}%"></i>`)
   }</td>${
-    [before, now].map((share) => markup`<td>${probability(share)}</td>`)
+    [before, now].map((share) => markup`<td>${formatProbability(share)}</td>`)
   }<td class="points ${kind}">${change}</td></tr>`;
 }
 
-function moved({ title, rows = [], heads }) {
+function drawProbabilityChange({ title, rows = [], heads }) {
   const head = ["", "", ...heads, TEXTS.documents.change].map((text) =>
     text ? markup`<th scope="col">${text}</th>` : markup`<td></td>`
   );
-  return markup`<section class="card"><h3>${marked(title)}</h3><table class="moved">
+  return markup`<section class="card"><h3>${drawMarkdown(title)}</h3><table class="moved">
     <thead><tr>${head}</tr></thead>
-    <tbody>${rows.map(move)}</tbody>
+    <tbody>${rows.map(drawChange)}</tbody>
   </table></section>`;
 }
 
-const group = ([title, lines]) =>
-  markup`<span>${title ? markup`<strong>${title}</strong>` : nothing}${lines.map(line)}</span>`;
+const drawLegendGroup = ([title, lines]) =>
+  markup`<span>${title ? markup`<strong>${title}</strong>` : nothing}${lines.map(drawLegendLine)}</span>`;
 
 // Return a function that draws blocks in `place`. A pressed button calls `pick` with its name.
-export function documentIn(place, pick = () => {}) {
+export function createDocument(place, pick = () => {}) {
   const sorted = {}; // sort order of each table by file or key, which survives a redraw
   const open = new Set(); // keys of the open folds, since another fold may replace one at its position
   const KINDS = {
     Heading: ({ text }) => markup`<h2>${text}</h2>`,
     Text: ({ text, quiet, told }) =>
-      markup`<p class=${quiet ? "quiet" : nothing} role=${told ? "status" : nothing}>${marked(text)}</p>`,
-    Notice: ({ text }) => notice(text),
-    Bullets: ({ items = [] }) => markup`<ul>${items.map((text) => markup`<li>${marked(text)}</li>`)}</ul>`,
-    Legend: ({ groups = [] }) => markup`<div class="vd-curves">${groups.map(group)}</div>`,
-    Figure: figure,
-    Plots: ({ figures = [] }) => markup`<div class="vd-plots">${figures.map(figure)}</div>`,
-    ProbabilityChange: moved,
+      markup`<p class=${quiet ? "quiet" : nothing} role=${told ? "status" : nothing}>${
+        drawMarkdown(text)
+      }</p>`,
+    Notice: ({ text }) => drawNotice(text),
+    Bullets: ({ items = [] }) =>
+      markup`<ul>${items.map((text) => markup`<li>${drawMarkdown(text)}</li>`)}</ul>`,
+    Legend: ({ groups = [] }) => markup`<div class="vd-curves">${groups.map(drawLegendGroup)}</div>`,
+    Figure: drawFigure,
+    Plots: ({ figures = [] }) => markup`<div class="vd-plots">${figures.map(drawFigure)}</div>`,
+    ProbabilityChange: drawProbabilityChange,
     PickList: ({ items = [] }) =>
       markup`<ol>${
         items.map(([name, text]) =>
           markup`<li><button type="button" data-pick=${name} @click=${() => pick(name)}>${text}</button></li>`
         )
       }</ol>`,
-    Download: download,
+    Download: drawDownload,
     Details: ({ title, pieces = [] }, key) => {
-      const content = () => drawAll(pieces, key);
+      const drawContent = () => drawAll(pieces, key);
       const isLarge = pieces.some(({ kind }) => kind === "Table"); // other folds stay searchable while they are closed
       return markup`<details data-fold=${key} @toggle=${toggle}>
-        <summary>${title}</summary>${isLarge ? lazy(content) : content()}</details>`;
+        <summary>${title}</summary>${isLarge ? drawLazily(drawContent) : drawContent()}</details>`;
     },
-    ImageRow: (value) => pictures(value, pick),
-    MapRow: mapRow,
-    Table: (value, key) => table(value, sorted[value.file || key] ??= {}),
+    ImageRow: (value) => drawImageRow(value, pick),
+    MapRow: drawMapRow,
+    Table: (value, key) => drawTable(value, sorted[value.file || key] ??= {}),
   };
 
   // A block's key consists of the titles of the folds around it, its own title or kind, and a count of equal ones.

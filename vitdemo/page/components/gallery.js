@@ -4,8 +4,8 @@ import { isMissingDataset } from "../data/download/view.js";
 import { markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
 import { fill, fillPlural, formatNumber, TEXTS } from "../texts.js";
-import { notice, probability, roving, sheetStyle } from "./shared.js";
-import { table } from "./table.js";
+import { createRoving, drawNotice, formatProbability, formatSheetStyle } from "./shared.js";
+import { drawTable } from "./table.js";
 
 const texts = TEXTS.gallery;
 
@@ -19,7 +19,7 @@ export function resetPageOf(prefix, filters) {
 }
 
 // Number of images and the visible range; screen readers read it out when it changes.
-function head({ count, start, page, sentence }) {
+function drawCount({ count, start, page, sentence }) {
   const images = count ? fillPlural(texts, "images", count) : texts.no_image;
   if (isMissingDataset(sentence)) return images;
   const [first, last] = [start + 1, Math.min(start + page, count)].map(formatNumber);
@@ -27,12 +27,12 @@ function head({ count, start, page, sentence }) {
   return markup`${words}<small>${count ? texts.captions : ""}</small>`;
 }
 
-function button(picture, at, value, names) {
+function drawImageButton(picture, at, value, names) {
   const { true: truth, answers } = picture;
   const [predicted, confidence] = answers[value.models.indexOf(value.model)];
   const lines = names.map((name) => {
     const [said, share] = answers[value.models.indexOf(name)];
-    return `${name}: ${said}${said === truth ? " ✓" : ""} ${probability(share)}`;
+    return `${name}: ${said}${said === truth ? " ✓" : ""} ${formatProbability(share)}`;
   });
   const rows = Math.ceil(value.pictures.length / value.columns);
   const spoken = fill(predicted === truth ? texts.spoken_correct : texts.spoken_wrong, {
@@ -40,36 +40,40 @@ function button(picture, at, value, names) {
     truth,
     predicted,
     model: value.model,
-    confidence: probability(confidence),
+    confidence: formatProbability(confidence),
   });
   const click = () => store.openImage({ ...value.opening, image: picture.image });
   return markup`<button type="button" aria-label=${[spoken, ...lines, texts.open].join(". ")}
     data-pick=${picture.number} tabindex=${at ? -1 : 0} @click=${click}>
-    <span class="thumb" style=${sheetStyle(value.sheet, at, value.columns, rows)} title=${
+    <span class="thumb" style=${formatSheetStyle(value.sheet, at, value.columns, rows)} title=${
     fill(texts.test_image, { number: picture.number })
   }></span>
     <b>${predicted === truth ? `${truth} ✓` : `${truth} → ${predicted}`}</b>
-    <span>${probability(confidence)}</span>
+    <span>${formatProbability(confidence)}</span>
     ${lines.map((text) => markup`<small>${text}</small>`)}
   </button>`;
 }
 
 function listPredictions({ model, models, pictures }) {
   const names = [model, ...models.filter((name) => name !== model)];
-  const words = ([predicted, share]) => `${predicted} ${probability(share)}`;
-  const row = (
+  const formatPrediction = ([predicted, share]) => `${predicted} ${formatProbability(share)}`;
+  const makeRow = (
     { number, true: truth, answers },
-  ) => [number, truth, ...names.map((name) => words(answers[models.indexOf(name)]))];
-  return table({ columns: [texts.number_column, texts.true_column, ...names], rows: pictures.map(row) });
+  ) => [number, truth, ...names.map((name) => formatPrediction(answers[models.indexOf(name)]))];
+  return drawTable({
+    columns: [texts.number_column, texts.true_column, ...names],
+    rows: pictures.map(makeRow),
+  });
 }
 
 // Add the gallery of the state keys `prefix` to `place`. Return a function that draws a payload; null hides the gallery.
-export function galleryIn(place, prefix) {
+export function createGallery(place, prefix) {
   const gallery = place.appendChild(document.createElement("div"));
   gallery.className = "vd-gallery";
   gallery.hidden = true;
-  const columns = ([first]) => getComputedStyle(first.parentElement).gridTemplateColumns.split(" ").length;
-  const keys = roving(columns, true);
+  const countColumns = ([first]) =>
+    getComputedStyle(first.parentElement).gridTemplateColumns.split(" ").length;
+  const keys = createRoving(countColumns, true);
   const showAll = ({ target }) => store.set({ [`${prefix}.all_models`]: target.checked });
 
   return (value, state) => {
@@ -79,8 +83,8 @@ export function galleryIn(place, prefix) {
     const showsAll = state[`${prefix}.all_models`];
     const isMissing = isMissingDataset(sentence);
     const names = showsAll ? value.models : value.compared;
-    const turnBy = (pages) => store.set({ [`${prefix}.page`]: start / page + 1 + pages });
-    const list = () => (count && !isMissing ? listPredictions(value) : nothing);
+    const turnPages = (pages) => store.set({ [`${prefix}.page`]: start / page + 1 + pages });
+    const drawList = () => (count && !isMissing ? listPredictions(value) : nothing);
     const looks = [
       "pictures",
       sheet ? "" : "listed",
@@ -89,19 +93,19 @@ export function galleryIn(place, prefix) {
     ];
     render(
       markup`<div class="top">
-          <p class="found" role="status">${head(value)}</p>
+          <p class="found" role="status">${drawCount(value)}</p>
           <label class="wanted" ?hidden=${!sheet}><input type="checkbox" .checked=${showsAll}
             @change=${showAll}>${` ${texts.all_models}`}</label>
         </div>
         <div role="group" aria-label=${texts.label} class=${looks.join(" ")} @focusin=${keys.focus}
-          @keydown=${keys.press}>${sentence ? notice(sentence) : nothing}${
-        sheet ? value.pictures.map((picture, i) => button(picture, i, value, names)) : list()
+          @keydown=${keys.press}>${sentence ? drawNotice(sentence) : nothing}${
+        sheet ? value.pictures.map((picture, i) => drawImageButton(picture, i, value, names)) : drawList()
       }</div>
         <div class="turns" ?hidden=${isMissing || count <= page}>
           <button type="button" class="earlier" ?disabled=${start === 0}
-            @click=${() => turnBy(-1)}>${texts.previous}</button>
+            @click=${() => turnPages(-1)}>${texts.previous}</button>
           <button type="button" class="later" ?disabled=${start + page >= count}
-            @click=${() => turnBy(1)}>${texts.next}</button>
+            @click=${() => turnPages(1)}>${texts.next}</button>
         </div>`,
       gallery,
     );

@@ -1,8 +1,8 @@
 // The grid of all heads in an attention view: a thumbnail per head, and one of another map per layer.
 import { markup, nothing, render } from "../markup.js";
 import { fill, TEXTS } from "../texts.js";
-import { headRows } from "./matrices.js";
-import { range, rove } from "./shared.js";
+import { makeHeadRows } from "./matrices.js";
+import { addRoving, makeRange } from "./shared.js";
 
 const texts = TEXTS.attention_maps;
 const COLUMNS = {
@@ -13,8 +13,8 @@ const COLUMNS = {
 };
 
 // Arrange layers in as many blocks next to each other as make the thumbnails largest.
-function blocks(layers, columns, [width, height]) {
-  const side = (count) => {
+function arrangeBlocks(layers, columns, [width, height]) {
+  const computeSide = (count) => {
     const rows = Math.ceil(layers / count);
     return Math.min(
       (width - 14 * (count - 1) - 22 * count) / (columns * count) - 2,
@@ -23,36 +23,36 @@ function blocks(layers, columns, [width, height]) {
     );
   };
   const counts = [1, 2, 3, 4].filter((count) => count <= layers);
-  const count = counts.reduce((best, each) => (side(each) > side(best) + 1 ? each : best));
-  return { count, side: Math.max(Math.floor(side(count)), 18) };
+  const count = counts.reduce((best, each) => (computeSide(each) > computeSide(best) + 1 ? each : best));
+  return { count, side: Math.max(Math.floor(computeSide(count)), 18) };
 }
 
 const isHead = (of) => of === "head" || of === "norm-head"; // other sources combine all heads
 
 // Headings above the heads of a block; `over` is the number of columns they span.
-function headHeadings(heads, order, side) {
+function makeHeadHeadings(heads, order, side) {
   if (order !== "own") {
     return [{ text: order === "distance" ? texts.by_distance : texts.by_entropy, over: heads }];
   }
   const first = side > 40 ? texts.first_head : texts.first_head_short;
-  return range(heads, (i) => ({ text: i ? i + 1 : first, over: 1 }));
+  return makeRange(heads, (i) => ({ text: i ? i + 1 : first, over: 1 }));
 }
 
 // Headings of a block, in one line, or in two lines if they do not fit. `last` is the heading of the last column.
-function headings(ofHeads, last, isInTwoLines) {
-  const heading = ({ text, over, className = "" }) =>
+function drawHeadings(ofHeads, last, isInTwoLines) {
+  const drawHeading = ({ text, over, className = "" }) =>
     markup`<span class=${className} title=${text} aria-hidden="true" style="grid-column: span ${over}">${text}</span>`;
   const corner = markup`<span></span>`;
-  if (!last) return [corner, ...ofHeads.map(heading)];
-  if (!isInTwoLines) return [corner, ...[...ofHeads, { text: last, over: 1 }].map(heading)];
+  if (!last) return [corner, ...ofHeads.map(drawHeading)];
+  if (!isInTwoLines) return [corner, ...[...ofHeads, { text: last, over: 1 }].map(drawHeading)];
   const columns = ofHeads.reduce((sum, { over }) => sum + over, 1);
   const line = { text: last, over: columns, className: "last" };
   const isOne = ofHeads.length === 1; // it spans all heads, and also the last column if it is alone in its line
   const others = isOne ? [{ ...ofHeads[0], over: columns }] : [...ofHeads, { text: "", over: 1 }];
-  return [corner, heading(line), corner, ...others.map(heading)];
+  return [corner, drawHeading(line), corner, ...others.map(drawHeading)];
 }
 
-function thumbnail(look, { of, layer, head, chip }, source, choose) {
+function drawThumbnail(look, { of, layer, head, chip }, source, choose) {
   const [distance, entropy] = [look.distances, look.entropies].map((values) =>
     values[layer - 1][head - 1].toFixed(2)
   );
@@ -66,20 +66,20 @@ function thumbnail(look, { of, layer, head, chip }, source, choose) {
 }
 
 // Draw in `place`. A click on a thumbnail calls `choose({of, layer, head})`. `sources` names other maps.
-export function headWall(place, sources, choose) {
+export function createHeadGrid(place, sources, choose) {
   let thumbnails = []; // {button, canvas, layer, of, head}
   let columns = 1;
-  const settle = rove(place, () => thumbnails.map(({ button }) => button), () => columns);
+  const setTabStop = addRoving(place, () => thumbnails.map(({ button }) => button), () => columns);
 
   // `room` is [width, height]. `set` is the source of the heads' maps, "head" or "norm-head"; `other`
   // is the source of the map in the last column.
-  function build(look, { order, across, set, other, room }) {
+  function draw(look, { order, across, set, other, room }) {
     const sorted = order !== "own";
     const mixed = sorted && across;
     columns = look.heads + (mixed ? 0 : 1);
-    const { count, side } = blocks(look.layers, columns, room);
+    const { count, side } = arrangeBlocks(look.layers, columns, room);
     const each = Math.ceil(look.layers / count);
-    const rows = headRows(look, order, mixed).map((row, i) => [
+    const rows = makeHeadRows(look, order, mixed).map((row, i) => [
       ...row.map((one) => ({
         of: set,
         ...one,
@@ -87,25 +87,25 @@ export function headWall(place, sources, choose) {
       })),
       ...(mixed ? [] : [{ of: other, layer: i + 1, head: 1, chip: "" }]),
     ]);
-    const row = (cells, layer) =>
+    const drawRow = (cells, layer) =>
       markup`<span class="side" title=${mixed ? "" : fill(texts.row, { layer })}>${
         mixed ? "" : layer
-      }</span>${cells.map((cell) => thumbnail(look, cell, sources[cell.of], choose))}`;
-    function draw(isInTwoLines) {
-      const titles = headings(
-        headHeadings(look.heads, order, side),
+      }</span>${cells.map((cell) => drawThumbnail(look, cell, sources[cell.of], choose))}`;
+    function drawBlocks(isInTwoLines) {
+      const titles = drawHeadings(
+        makeHeadHeadings(look.heads, order, side),
         mixed ? "" : COLUMNS[other],
         isInTwoLines,
       );
-      const block = (_, i) =>
+      const drawBlock = (_, i) =>
         markup`<div class="block" style="grid-template-columns: 20px repeat(${columns}, ${side}px)">${titles}${
-          rows.slice(i * each, (i + 1) * each).map((cells, j) => row(cells, i * each + j + 1))
+          rows.slice(i * each, (i + 1) * each).map((cells, j) => drawRow(cells, i * each + j + 1))
         }</div>`;
-      render(Array.from({ length: Math.ceil(look.layers / each) }, block), place);
+      render(Array.from({ length: Math.ceil(look.layers / each) }, drawBlock), place);
     }
-    draw(false);
+    drawBlocks(false);
     const isCut = ({ scrollWidth, clientWidth }) => scrollWidth > clientWidth;
-    if ([...place.querySelectorAll(".block > span[title]")].some(isCut)) draw(true);
+    if ([...place.querySelectorAll(".block > span[title]")].some(isCut)) drawBlocks(true);
     const buttons = place.querySelectorAll("button");
     thumbnails = rows.flat().map((cell, i) => ({
       ...cell,
@@ -121,10 +121,10 @@ export function headWall(place, sources, choose) {
       each.button.setAttribute("aria-pressed", String(is));
       if (is) chosen = each.button;
     }
-    settle(chosen);
+    setTabStop(chosen);
   }
 
-  return { build, press, all: () => thumbnails };
+  return { draw, press, listThumbnails: () => thumbnails };
 }
 
 export { COLUMNS as columnNames };

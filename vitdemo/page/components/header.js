@@ -1,12 +1,12 @@
 // Draws the text next to the page's name, and the problems below it.
 import { markup, render } from "../markup.js";
 import { TEXTS } from "../texts.js";
-import { notice, received } from "./shared.js";
+import { drawNotice, parsePayload } from "./shared.js";
 
 const texts = TEXTS.header;
 
 // Jump to the map by a script, since gradio blocks jumps within the page, and the map's tab may be closed.
-function skip(event) {
+function skipToMap(event) {
   event.preventDefault();
   document.querySelector("#tabs [role=tab][data-tab-id=look]")?.click();
   requestAnimationFrame(() => {
@@ -18,12 +18,12 @@ function skip(event) {
 
 export function mount({ element, props, watch }) {
   function draw() {
-    const { words = "", problems = [] } = received(props) || {};
+    const { words = "", problems = [] } = parsePayload(props) || {};
     render(
-      markup`<a class="skip" href="#attention" @click=${skip}>${texts.skip}</a>
+      markup`<a class="skip" href="#attention" @click=${skipToMap}>${texts.skip}</a>
       <h1>${texts.title}</h1>
       <p>${texts.purpose} <span>${words}</span></p>
-      <div class="problems">${problems.map(notice)}</div>`,
+      <div class="problems">${problems.map(drawNotice)}</div>`,
       element,
     );
   }

@@ -25,4 +25,4 @@ class Lazy extends HTMLElement {
 }
 customElements.define("vd-lazy", Lazy);
 
-export const lazy = (content) => markup`<vd-lazy .content=${content}></vd-lazy>`;
+export const drawLazily = (content) => markup`<vd-lazy .content=${content}></vd-lazy>`;

@@ -13,10 +13,10 @@
 //
 // A line is { run, name, x: [...], y: [...], colour, dashed, faint, sign, points: draw a dot at every point,
 // read: include it in the readings, epochs: [...] or null }.
-import { elementOf, markup, nothing, render, shapes } from "../markup.js";
+import { makeElement, markup, nothing, render, shapes } from "../markup.js";
 import { fill, TEXTS } from "../texts.js";
-import { csv, notice, saveText } from "./shared.js";
-import { table } from "./table.js";
+import { drawNotice, formatCsv, saveText } from "./shared.js";
+import { drawTable } from "./table.js";
 
 const texts = TEXTS.line_plots;
 const [LEFT, TOP] = [54, 8];
@@ -24,15 +24,15 @@ const SIZE = [480, 240];
 const SMALL = [340, 220]; // on a phone, whose labels would be too small otherwise
 const SHAPES = { large: [620, 422], wide: [620, 179] }; // sizes in a wide window
 const [NARROW, WIDE] = [480, 900]; // pixels, maximum width of a narrow window and minimum width of a wide window
-const widthClass = (pixels) => (pixels >= WIDE ? "wide" : pixels > NARROW ? "" : "narrow");
+const getWidthClass = (pixels) => (pixels >= WIDE ? "wide" : pixels > NARROW ? "" : "narrow");
 const MARKED = 10; // maximum number of points per curve with the run's marker
 const DOTS = 60; // curves with more points have no dots
 
-const known = (value) => Number.isFinite(value);
-const short = (value) => String(Number(value.toPrecision(4)));
+const isKnown = (value) => Number.isFinite(value);
+const formatShort = (value) => String(Number(value.toPrecision(4)));
 
 // Tick values within [low, high]: about six round numbers, or powers of ten.
-function ticks(low, high, { log, whole }) {
+function computeTicks(low, high, { log, whole }) {
   if (log) {
     const found = [1, 2, 5].flatMap((digit) => [...Array(40).keys()].map((i) => digit * 10 ** (i - 20)));
     const within = found.filter((value) => value >= low && value <= high).sort((a, b) => a - b);
@@ -55,36 +55,36 @@ export function smoothCurve(values, weight) {
   let [sum, total] = [0, 0];
   return values.map((value) => {
     [sum, total] = [weight * sum, weight * total];
-    if (!known(value)) return value;
+    if (!isKnown(value)) return value;
     [sum, total] = [sum + value, total + 1];
     return sum / total;
   });
 }
 
 // Mapping from values to positions between `from` and `to`, with its ticks.
-function scale(values, [from, to], options = {}) {
+export function makeScale(values, [from, to], options = {}) {
   const log = options.log && values.some((value) => value > 0);
-  const turned = log ? Math.log10 : (value) => value;
-  const used = values.filter((value) => known(value) && (!log || value > 0)).map(turned);
+  const transform = log ? Math.log10 : (value) => value;
+  const used = values.filter((value) => isKnown(value) && (!log || value > 0)).map(transform);
   let [low, high] = options.range ?? [Math.min(...used), Math.max(...used)];
   if (!used.length) [low, high] = [0, 1];
   const room = high > low ? 0.04 * (high - low) : 0.5 * (Math.abs(low) || 1);
   [low, high] = [low - room, high + room];
-  const place = (value) => from + ((turned(value) - low) / (high - low)) * (to - from);
+  const place = (value) => from + ((transform(value) - low) / (high - low)) * (to - from);
   const ends = log ? [10 ** low, 10 ** high] : [low, high];
   return {
     place,
-    ticks: ticks(...ends, { ...options, log }),
-    drawable: (value) => known(value) && (!log || value > 0),
+    ticks: computeTicks(...ends, { ...options, log }),
+    isDrawable: (value) => isKnown(value) && (!log || value > 0),
   };
 }
 
-function line({ x, y, colour, dashed, faint, sign, points }, across, up, number) {
+function drawLine({ x, y, colour, dashed, faint, sign, points }, across, up, number) {
   let path = "";
   let pen = "M";
   const dots = [];
   x.forEach((at, i) => {
-    if (!up.drawable(y[i])) return (pen = "M");
+    if (!up.isDrawable(y[i])) return (pen = "M");
     const [left, top] = [across.place(at).toFixed(1), up.place(y[i]).toFixed(1)];
     path += `${pen}${left} ${top}`;
     pen = "L";
@@ -103,35 +103,35 @@ function line({ x, y, colour, dashed, faint, sign, points }, across, up, number)
       stroke-dasharray=${dashed ? "6 3" : nothing}></path>${dots}</g>`;
 }
 
-function axes(plot, { height, right, bottom }, across, up) {
-  const text = (words, x, y, anchor = "middle") =>
+function drawAxes(plot, { height, right, bottom }, across, up) {
+  const drawText = (words, x, y, anchor = "middle") =>
     shapes`<text x=${x} y=${y} text-anchor=${anchor}>${words}</text>`;
   const names = plot.steps
     ? plot.steps.map((words, i) => [i, words])
-    : across.ticks.map((value) => [value, short(value)]);
-  const rule = (x1, x2, y1, y2, opacity) =>
+    : across.ticks.map((value) => [value, formatShort(value)]);
+  const drawRule = (x1, x2, y1, y2, opacity) =>
     shapes`<line x1=${x1} x2=${x2} y1=${y1} y2=${y2} stroke="currentColor" stroke-opacity=${opacity}></line>`;
   return [
     ...up.ticks.flatMap((value) => {
       const y = up.place(value);
-      return [rule(LEFT, right, y, y, 0.15), text(short(value), LEFT - 5, y + 4, "end")];
+      return [drawRule(LEFT, right, y, y, 0.15), drawText(formatShort(value), LEFT - 5, y + 4, "end")];
     }),
     ...names.flatMap(([value, words]) => {
       const x = across.place(value);
-      return [rule(x, x, TOP, bottom, 0.15), text(words, x, bottom + 14)];
+      return [drawRule(x, x, TOP, bottom, 0.15), drawText(words, x, bottom + 14)];
     }),
-    rule(LEFT, LEFT, TOP, bottom, 0.8),
-    rule(LEFT, right, bottom, bottom, 0.8),
-    text(plot.x, (LEFT + right) / 2, height - 4),
-    shapes`<g transform="translate(12 ${(TOP + bottom) / 2}) rotate(-90)">${text(plot.unit, 0, 0)}</g>`,
+    drawRule(LEFT, LEFT, TOP, bottom, 0.8),
+    drawRule(LEFT, right, bottom, bottom, 0.8),
+    drawText(plot.x, (LEFT + right) / 2, height - 4),
+    shapes`<g transform="translate(12 ${(TOP + bottom) / 2}) rotate(-90)">${drawText(plot.unit, 0, 0)}</g>`,
   ];
 }
 
 // Readings of a plot, sorted by x: [[x, text], ...].
-function readings(plot, x) {
-  const form = (value) => {
-    if (!known(value)) return "–";
-    const text = plot.decimals === null ? short(value) : value.toFixed(plot.decimals);
+function describeReadings(plot, x) {
+  const formatValue = (value) => {
+    if (!isKnown(value)) return "–";
+    const text = plot.decimals === null ? formatShort(value) : value.toFixed(plot.decimals);
     return plot.signed && value >= 0 ? `+${text}` : text;
   };
   const said = new Map();
@@ -139,10 +139,12 @@ function readings(plot, x) {
   for (const run of new Set(read.map((one) => one.run))) {
     const own = read.filter((one) => one.run === run);
     own[0].x.forEach((at, i) => {
-      const numbers = own.map(({ name, y }) => (own.length > 1 ? `${name} ` : "") + form(y[i])).join(", ");
+      const numbers = own.map(({ name, y }) => (own.length > 1 ? `${name} ` : "") + formatValue(y[i])).join(
+        ", ",
+      );
       const name = own[0].epochs ? fill(texts.epoch, { run, epoch: own[0].epochs[i] }) : run;
       said.set(at, [
-        ...(said.get(at) ?? [`${x} ${short(at)}`]),
+        ...(said.get(at) ?? [`${x} ${formatShort(at)}`]),
         `${name}: ${numbers}${plot.unit === "%" ? "" : " "}${plot.unit}`,
       ]);
     });
@@ -150,7 +152,7 @@ function readings(plot, x) {
   return [...said].sort(([a], [b]) => a - b).map(([at, words]) => [at, words.join("\n")]);
 }
 
-function strips(found, { right, bottom }, across, choose) {
+function drawStrips(found, { right, bottom }, across, choose) {
   const middles = found.map(([at]) => across.place(at));
   const edges = [LEFT, ...middles.slice(1).map((place, i) => (place + middles[i]) / 2), right];
   return found.map(([, words], i) => {
@@ -162,66 +164,70 @@ function strips(found, { right, bottom }, across, choose) {
   });
 }
 
-function frameOf({ shape }, windowClass) {
+function computeFrame({ shape }, windowClass) {
   const [width, height] = (windowClass === "wide" && SHAPES[shape]) ||
     (windowClass === "narrow" ? SMALL : SIZE);
   return { width, height, right: width - 8, bottom: height - 36 };
 }
 
-function figure(plot, x, found, choose, windowClass) {
-  const frame = frameOf(plot, windowClass);
+function drawFigure(plot, x, found, choose, windowClass) {
+  const frame = computeFrame(plot, windowClass);
   const { width, height, right, bottom } = frame;
-  const all = (name) => plot.lines.flatMap((one) => one[name]);
-  const across = scale(plot.steps ? plot.steps.map((_, i) => i) : all("x"), [LEFT, right], {
+  const listValues = (name) => plot.lines.flatMap((one) => one[name]);
+  const across = makeScale(plot.steps ? plot.steps.map((_, i) => i) : listValues("x"), [LEFT, right], {
     whole: plot.whole,
   });
-  const up = scale([...all("y"), ...(plot.zero ? [0] : [])], [bottom, TOP], {
+  const up = makeScale([...listValues("y"), ...(plot.zero ? [0] : [])], [bottom, TOP], {
     log: plot.log,
     range: plot.range,
   });
-  const rule = (y) =>
+  const drawRule = (y) =>
     shapes`<line x1=${LEFT} x2=${right} y1=${y} y2=${y} stroke="currentColor" stroke-opacity="0.6"></line>`;
-  const mark = ({ x: at, colour }, i) =>
+  const drawMark = ({ x: at, colour }, i) =>
     shapes`<line id="mark-${i}" x1=${across.place(at)} x2=${
       across.place(at)
     } y1=${TOP} y2=${bottom} stroke=${colour}
       stroke-width="1.5" stroke-dasharray="1.5 3"></line>`;
   const picture = markup`<svg viewBox="0 0 ${width} ${height}" aria-hidden="true">
-    ${axes(plot, frame, across, up)}${plot.zero ? rule(up.place(0)) : nothing}${(plot.marks ?? []).map(mark)}
-    ${plot.lines.map((one, i) => line(one, across, up, i))}${strips(found, frame, across, choose)}
+    ${drawAxes(plot, frame, across, up)}${plot.zero ? drawRule(up.place(0)) : nothing}${
+    (plot.marks ?? []).map(drawMark)
+  }
+    ${plot.lines.map((one, i) => drawLine(one, across, up, i))}${drawStrips(found, frame, across, choose)}
   </svg>`;
-  const values = () => table({ columns: plot.table.head, rows: plot.table.rows });
+  const drawValueTable = () => drawTable({ columns: plot.table.head, rows: plot.table.rows });
   return markup`<figure aria-label=${plot.label} class=${plot.shape ?? nothing}>
     <figcaption>${plot.title}</figcaption>
     ${plot.sentence ? markup`<p class="sentence">${plot.sentence}</p>` : nothing}
-    ${picture}${x ? elementOf(markup`<p class="said" role="status"></p>`) : nothing}
-    ${plot.table ? values() : nothing}
+    ${picture}${x ? makeElement(markup`<p class="said" role="status"></p>`) : nothing}
+    ${plot.table ? drawValueTable() : nothing}
     ${plot.note ? markup`<p class="note">${plot.note}</p>` : nothing}
   </figure>`;
 }
 
 // The reading nearest to `at`, if the curves extend that far. Plots may have different x positions.
-function nearest(all, at) {
-  const away = (strip) => Math.abs(strip.dataset.x - at);
+function findNearest(all, at) {
+  const computeDistance = (strip) => Math.abs(strip.dataset.x - at);
   const reaches = all.length && all[0].dataset.x <= at && at <= all.at(-1).dataset.x;
-  return reaches ? all.reduce((best, strip) => (away(strip) < away(best) ? strip : best)) : null;
+  return reaches
+    ? all.reduce((best, strip) => (computeDistance(strip) < computeDistance(best) ? strip : best))
+    : null;
 }
 
 // A piece of a curve, for a legend.
-export const stroke = (kind, colour) => markup`<i class=${kind} style="color: ${colour}"></i>`;
+export const drawStroke = (kind, colour) => markup`<i class=${kind} style="color: ${colour}"></i>`;
 
-function renderEntry({ name, colour, lighter, sign }) {
-  const second = lighter ? [stroke("dashed", lighter), texts.training] : [];
+function drawEntry({ name, colour, lighter, sign }) {
+  const second = lighter ? [drawStroke("dashed", lighter), texts.training] : [];
   const mark = sign ? markup`<b style="color: ${colour}">${sign}</b>` : nothing;
   const said = lighter === undefined ? [] : [texts.validation, ...second];
-  return markup`<span><strong>${name}</strong>${stroke("", colour)}${mark}${said}</span>`;
+  return markup`<span><strong>${name}</strong>${drawStroke("", colour)}${mark}${said}</span>`;
 }
 
 const readerMarkup = markup`<label class="reader"><span></span> <input type="range" min="0"></label>`;
 
-// Return a function `draw` that draws a payload in `root`. `draw.readAt(x)` shows the values near a position, or none
+// Return a function `draw` that draws a payload in `root`. `draw.showValuesAt(x)` shows the values near a position, or none
 // for "". The user's choice of a position calls `listen(x)`. Without a slider, only the plots are clicked.
-export function linePlotsIn(root, { listen = () => {}, hasSlider = true } = {}) {
+export function createLinePlots(root, { listen = () => {}, hasSlider = true } = {}) {
   root.classList.add("curves");
   render(
     markup`<div class="problem"></div><div class="legend"></div><p class="note"></p>${
@@ -232,70 +238,68 @@ export function linePlotsIn(root, { listen = () => {}, hasSlider = true } = {}) 
   const [problem, legend, note, plots, saving] = [...root.children].filter((each) =>
     each.tagName !== "LABEL"
   );
-  const slider = hasSlider ? root.querySelector(".reader") : elementOf(readerMarkup);
+  const slider = hasSlider ? root.querySelector(".reader") : makeElement(readerMarkup);
   const [title, reader] = slider.children;
   let drawn = {}; // the drawn payload
   let places = []; // sorted x positions at which any plot has a reading
   let reading = ""; // the shown position
   let windowClass = "";
 
-  function read(at) {
+  function showValues(at) {
     reading = at;
     for (const one of root.querySelectorAll("figure")) {
       const all = [...one.querySelectorAll(".strip")];
-      const chosen = at === "" ? null : nearest(all, at);
+      const chosen = at === "" ? null : findNearest(all, at);
       for (const strip of all) strip.classList.toggle("at", strip === chosen);
       one.querySelector(".said").textContent = chosen?.textContent ?? "";
     }
     reader.value = at === "" ? places.length - 1 : places.indexOf(at);
     if (at === "") reader.removeAttribute("aria-valuetext");
-    else reader.setAttribute("aria-valuetext", `${drawn.x} ${short(at)}`);
+    else reader.setAttribute("aria-valuetext", `${drawn.x} ${formatShort(at)}`);
   }
 
   function choose(at) {
-    read(at);
+    showValues(at);
     listen(at);
   }
 
-  function readAt(x) {
+  function showValuesAt(x) {
     if (!drawn.x) return;
     const place = x === "" || !places.length
       ? ""
       : places.reduce((best, at) => (Math.abs(at - x) < Math.abs(best - x) ? at : best));
-    if (place !== reading) read(place);
+    if (place !== reading) showValues(place);
   }
 
   function draw(value) {
     const before = drawn.x === value?.x ? reading : "";
     drawn = value || {};
     const { x } = drawn;
-    windowClass = widthClass(root.clientWidth);
+    windowClass = getWidthClass(root.clientWidth);
     root.classList.toggle("is-wide", windowClass === "wide");
     const all = drawn.plots ?? [];
-    render((drawn.problems ?? []).map(notice), problem);
-    render((drawn.legend ?? []).map(renderEntry), legend);
+    render((drawn.problems ?? []).map(drawNotice), problem);
+    render((drawn.legend ?? []).map(drawEntry), legend);
     note.textContent = drawn.note ?? "";
     note.hidden = !drawn.note;
-    const found = all.map((plot) => (x ? readings(plot, x) : []));
+    const found = all.map((plot) => (x ? describeReadings(plot, x) : []));
     places = [...new Set(found.flat().map(([at]) => at))].sort((a, b) => a - b);
-    render(all.map((plot, i) => figure(plot, x, found[i], choose, windowClass)), plots);
+    render(all.map((plot, i) => drawFigure(plot, x, found[i], choose, windowClass)), plots);
     slider.hidden = !hasSlider || !x || !all.length;
     title.textContent = fill(texts.show_values, { x: x ?? "" });
     reader.max = Math.max(0, places.length - 1);
-    if (x) read(places.includes(before) ? before : "");
+    if (x) showValues(places.includes(before) ? before : "");
     saving.hidden = !drawn.csv;
   }
 
   reader.addEventListener("input", () => choose(places[Number(reader.value)]));
   saving.firstElementChild.addEventListener(
     "click",
-    () => saveText(csv(drawn.csv.rows), drawn.csv.name, "text/csv"),
+    () => saveText(formatCsv(drawn.csv.rows), drawn.csv.name, "text/csv"),
   );
   draw(null);
   new ResizeObserver(() => {
-    if (root.clientWidth && widthClass(root.clientWidth) !== windowClass) draw(drawn);
+    if (root.clientWidth && getWidthClass(root.clientWidth) !== windowClass) draw(drawn);
   }).observe(root);
-  return Object.assign(draw, { readAt });
+  return Object.assign(draw, { showValuesAt });
 }
-
-export { scale as plotScale };

@@ -1,5 +1,5 @@
 // Maps as images for slides, PNG or SVG: with title, model, colour scale and a white background.
-import { canvasOf, plainName, saveAs, saveText, shade } from "./shared.js";
+import { formatFileName, getColour, makeCanvas, saveAs, saveText } from "./shared.js";
 
 const [INK, QUIET, PAPER] = ["#111827", "#475569", "#ffffff"];
 const FONT = "system-ui, sans-serif";
@@ -7,12 +7,12 @@ const [MARGIN, LINE, TITLE_SIZE, TEXT_SIZE] = [20, 24, 18, 14];
 const STEPS = 64; // colours of the scale
 const PIXELS = 2; // per unit of a PNG
 
-const fontOf = (size, weight) => [weight, `${size}px`, FONT].join(" ");
-const measure = canvasOf(1, 1).getContext("2d");
+const formatFont = (size, weight) => [weight, `${size}px`, FONT].join(" ");
+const measure = makeCanvas(1, 1).getContext("2d");
 
 // Split a text into lines of at most `width`.
-function wrap(text, width, size, weight) {
-  measure.font = fontOf(size, weight);
+function wrapText(text, width, size, weight) {
+  measure.font = formatFont(size, weight);
   const lines = [""];
   for (const word of text.split(" ")) {
     const longer = `${lines.at(-1)} ${word}`.trim();
@@ -31,7 +31,7 @@ function layOut({ title, notes = [], width, height, cells, labels = [], scale, o
   const texts = [];
   let y = MARGIN;
   const write = (text, size, weight, fill) => {
-    for (const line of wrap(text, width, size, weight)) {
+    for (const line of wrapText(text, width, size, weight)) {
       texts.push({ text: line, x: MARGIN, y: y + LINE / 2, size, weight, fill, anchor: "start" });
       y += LINE;
     }
@@ -45,11 +45,11 @@ function layOut({ title, notes = [], width, height, cells, labels = [], scale, o
     texts.push({ size: 12, weight: 400, fill: QUIET, anchor: "middle", ...place(label) });
   }
   y += height + 14;
-  measure.font = fontOf(TEXT_SIZE, 400);
+  measure.font = formatFont(TEXT_SIZE, 400);
   const left = MARGIN + measure.measureText(scale.from).width + 8;
   const [length, middle] = [Math.min(160, width / 3), y + 8];
   const colours = Array.from({ length: STEPS }, (_, i) => {
-    const rgb = shade((i + 0.5) / STEPS, scale.signed);
+    const rgb = getColour((i + 0.5) / STEPS, scale.signed);
     return {
       x: left + (i * length) / STEPS,
       y: y + 2,
@@ -64,7 +64,7 @@ function layOut({ title, notes = [], width, height, cells, labels = [], scale, o
 }
 
 function toCanvas({ width, height, images, texts, colours }) {
-  const canvas = canvasOf(Math.round(PIXELS * width), Math.round(PIXELS * height));
+  const canvas = makeCanvas(Math.round(PIXELS * width), Math.round(PIXELS * height));
   const context = canvas.getContext("2d");
   context.scale(PIXELS, PIXELS);
   context.imageSmoothingEnabled = false;
@@ -84,7 +84,7 @@ function toCanvas({ width, height, images, texts, colours }) {
   context.textBaseline = "middle";
   for (const { text, x, y, size, weight, fill, anchor } of texts) {
     Object.assign(context, {
-      font: fontOf(size, weight),
+      font: formatFont(size, weight),
       fillStyle: fill,
       textAlign: anchor === "middle" ? "center" : "start",
     });
@@ -94,14 +94,14 @@ function toCanvas({ width, height, images, texts, colours }) {
 }
 
 // Address of an image's pixels, so that the file needs no other file.
-function dataUrl(image) {
+function makeDataUrl(image) {
   if (image.tagName === "CANVAS") return image.toDataURL();
-  const copy = canvasOf(image.naturalWidth, image.naturalHeight);
+  const copy = makeCanvas(image.naturalWidth, image.naturalHeight);
   copy.getContext("2d").drawImage(image, 0, 0);
   return copy.toDataURL();
 }
 
-function svg(tag, properties, ...children) {
+function makeSvgElement(tag, properties, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(properties)) made.setAttribute(name, value);
   made.append(...children);
@@ -111,18 +111,24 @@ function svg(tag, properties, ...children) {
 function toSvg({ width, height, images, texts, colours }) {
   const sizes = { width: 1, height: 1, preserveAspectRatio: "none", style: "image-rendering: pixelated" };
   const seen = images.length
-    ? [svg("defs", {}, svg("image", { id: "image", href: dataUrl(images[0].image), ...sizes }))]
+    ? [
+      makeSvgElement(
+        "defs",
+        {},
+        makeSvgElement("image", { id: "image", href: makeDataUrl(images[0].image), ...sizes }),
+      ),
+    ]
     : [];
   const maps = images.map(({ canvas, opacity, x, y, ...size }) =>
-    svg(
+    makeSvgElement(
       "g",
       { transform: `translate(${x} ${y}) scale(${size.width} ${size.height})` },
-      svg("use", { href: "#image" }),
-      svg("image", { href: dataUrl(canvas), opacity, ...sizes }),
+      makeSvgElement("use", { href: "#image" }),
+      makeSvgElement("image", { href: makeDataUrl(canvas), opacity, ...sizes }),
     )
   );
   const words = texts.map(({ text, x, y, size, weight, fill, anchor }) =>
-    svg("text", {
+    makeSvgElement("text", {
       x,
       y,
       fill,
@@ -132,13 +138,13 @@ function toSvg({ width, height, images, texts, colours }) {
       "dominant-baseline": "central",
     }, text)
   );
-  const root = svg(
+  const root = makeSvgElement(
     "svg",
     { width, height, viewBox: `0 0 ${width} ${height}`, "font-family": FONT },
     ...seen,
-    svg("rect", { width, height, fill: PAPER }),
+    makeSvgElement("rect", { width, height, fill: PAPER }),
     ...maps,
-    ...colours.map((each) => svg("rect", each)),
+    ...colours.map((each) => makeSvgElement("rect", each)),
     ...words,
   );
   return new XMLSerializer().serializeToString(root);
@@ -146,7 +152,7 @@ function toSvg({ width, height, images, texts, colours }) {
 
 // Save a figure (see `layOut`) as "png" or "svg".
 export function saveMaps(figure, name, format) {
-  const file = `vitdemo-${plainName(name)}.${format}`;
+  const file = `vitdemo-${formatFileName(name)}.${format}`;
   if (format === "svg") saveText(toSvg(layOut(figure)), file, "image/svg+xml");
   else saveAs(toCanvas(layOut(figure)).toDataURL("image/png"), file);
 }

@@ -1,29 +1,29 @@
 // The block MapRow of a document: maps next to each other, each over the model's input image.
-import { elementOf, markup, nothing } from "../markup.js";
+import { makeElement, markup, nothing } from "../markup.js";
 import { fill, TEXTS } from "../texts.js";
-import { grid } from "./grid.js";
-import { lazy } from "./lazy.js";
+import { drawGrid } from "./grid.js";
+import { drawLazily } from "./lazy.js";
 import { saveMaps } from "./map_files.js";
-import { largest, paint, ramp } from "./shared.js";
+import { drawValues, findLargest, formatRamp } from "./shared.js";
 
 const texts = TEXTS.maps;
 
-function numbers({ values, fraction }) {
-  const unit = fraction ? 1 : largest(values.flat()) || 1;
-  const cell = (value) => ({ text: ((100 * value) / unit).toFixed(1) });
-  return grid({
+function drawNumbers({ values, fraction }) {
+  const unit = fraction ? 1 : findLargest(values.flat()) || 1;
+  const makeCell = (value) => ({ text: ((100 * value) / unit).toFixed(1) });
+  return drawGrid({
     caption: fraction ? texts.in_percent : texts.in_percent_of_largest,
     corner: "",
     columns: values[0].map((_, i) => ({ text: i + 1 })),
-    rows: values.map((row, i) => ({ name: i + 1, cells: row.map(cell) })),
+    rows: values.map((row, i) => ({ name: i + 1, cells: row.map(makeCell) })),
   });
 }
 
 // Buttons that save the map for slides; `ends` are the labels of the colours.
-function saveButtons({ alt, caption, head, lines = [], signed, title }, image, canvas, ends) {
+function drawSaveButtons({ alt, caption, head, lines = [], signed, title }, image, canvas, ends) {
   const side = 640;
   const [from, to] = signed ? ends : ["0", texts.own_maximum];
-  const figure = () => ({
+  const makeFigure = () => ({
     title: [head, title].filter(Boolean).join(": "),
     notes: [alt, ...lines, caption].filter(Boolean).map((text) => text.replaceAll("**", "")),
     width: side,
@@ -36,49 +36,51 @@ function saveButtons({ alt, caption, head, lines = [], signed, title }, image, c
   const formats = { png: [TEXTS.page.png, TEXTS.page.save_as_png], svg: [texts.svg, texts.save_as_svg] };
   return Object.entries(formats).map(([format, [text, label]]) =>
     markup`<button type="button" aria-label=${fill(label, { name: alt })}
-      @click=${() => saveMaps(figure(), alt, format)}>${text}</button>`
+      @click=${() => saveMaps(makeFigure(), alt, format)}>${text}</button>`
   );
 }
 
 // The figure of a map. `decoration` is { name, score (template below the caption), point (called with whether the pointer or
 // the focus is in the figure) }.
-function figure(panel, ends, { name, score, point } = {}) {
+function drawFigure(panel, ends, { name, score, point } = {}) {
   const { alt, badge, caption, head, lines = [], seen, signed, title, values } = panel;
   const canvas = document.createElement("canvas");
-  const image = elementOf(markup`<img src=${seen.url} alt=${alt}>`);
-  paint(canvas, values.flat(), [values.length, values[0].length], { signed });
+  const image = makeElement(markup`<img src=${seen.url} alt=${alt}>`);
+  drawValues(canvas, values.flat(), [values.length, values[0].length], { signed });
   const [enter, leave] = point ? [() => point(true), () => point(false)] : [nothing, nothing];
-  const mark = () => markup`<span class="badge" title=${panel.badge_title ?? nothing}>${badge}</span>`;
-  const more = markup`<details><summary>${texts.numbers}</summary>${lazy(() => numbers(panel))}</details>`;
+  const drawBadge = () => markup`<span class="badge" title=${panel.badge_title ?? nothing}>${badge}</span>`;
+  const more = markup`<details><summary>${texts.numbers}</summary>${
+    drawLazily(() => drawNumbers(panel))
+  }</details>`;
   return markup`<figure data-map=${
     name ?? nothing
   } @pointerenter=${enter} @focusin=${enter} @pointerleave=${leave}
     @focusout=${leave}>${head ? markup`<h3>${head}</h3>` : nothing}
     <div class="vd-overlay">${image}${canvas}</div>
-    <figcaption><strong>${title}${badge ? mark() : nothing}</strong>
+    <figcaption><strong>${title}${badge ? drawBadge() : nothing}</strong>
       ${lines.map((text) => markup`<p>${text}</p>`)}
       ${caption ? markup`<p class="quiet">${caption}</p>` : nothing}
       ${score ?? nothing}
-      <div class="tools">${saveButtons(panel, image, canvas, ends)}${more}</div>
+      <div class="tools">${drawSaveButtons(panel, image, canvas, ends)}${more}</div>
     </figcaption>
   </figure>`;
 }
 
 // Maps next to each other. `decorations` are additions to the figures; `legend` is a template after the colours.
-export function mapRow(
+export function drawMapRow(
   { colour_labels: ends, intro, panels = [], sentence },
   { decorations = [], legend = nothing } = {},
 ) {
-  const scale = (signed, from, to) =>
-    markup`<span>${from}<i style="background: ${ramp(signed)}"></i>${to}</span>`;
+  const drawScale = (signed, from, to) =>
+    markup`<span>${from}<i style="background: ${formatRamp(signed)}"></i>${to}</span>`;
   const hasPlain = panels.some((panel) => !panel.signed);
   const hasSigned = panels.some((panel) => panel.signed);
   return markup`<div class="vd-maps" style="--count: ${panels.length}">
     ${sentence ? markup`<p class="vd-notice sentence" role="status">${sentence}</p>` : nothing}
     ${intro ? markup`<p class="intro">${intro}</p>` : nothing}
-    <div class="panels">${panels.map((panel, i) => figure(panel, ends, decorations[i]))}</div>
-    <div class="legends">${hasPlain ? scale(false, "0", texts.own_maximum) : nothing}${
-    hasSigned ? scale(true, ...ends) : nothing
+    <div class="panels">${panels.map((panel, i) => drawFigure(panel, ends, decorations[i]))}</div>
+    <div class="legends">${hasPlain ? drawScale(false, "0", texts.own_maximum) : nothing}${
+    hasSigned ? drawScale(true, ...ends) : nothing
   }${legend}</div>
   </div>`;
 }

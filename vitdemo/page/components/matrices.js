@@ -4,7 +4,7 @@
 // or null}. A set is {files (URLs), rows, layers (the loaded files), coming (their promises while they are loaded)}.
 import { render } from "../markup.js";
 import { fill, TEXTS } from "../texts.js";
-import { notice, range } from "./shared.js";
+import { drawNotice, makeRange } from "./shared.js";
 
 const texts = TEXTS.matrices;
 const [HALF, SINGLE] = [0x316d6476, 0x31666476]; // "vdm1", "vdf1"
@@ -22,7 +22,7 @@ for (let bits = 0; bits < 65536; bits++) {
 }
 
 // Load a file of vitdemo/page/components/matrix_file.py: {layers, maps, rows, columns, halves or singles}.
-export async function matrices(url) {
+export async function loadMatrices(url) {
   const response = await fetch(url);
   if (!response.ok) throw new Error(fill(texts.not_loaded, { status: response.status }));
   const buffer = await response.arrayBuffer();
@@ -35,20 +35,21 @@ export async function matrices(url) {
 }
 
 // All values of a loaded file, in order.
-export const floats = ({ halves, singles }) => singles ?? Float32Array.from(halves, (bits) => HALVES[bits]);
+export const decodeValues = ({ halves, singles }) =>
+  singles ?? Float32Array.from(halves, (bits) => HALVES[bits]);
 
-// Functions of a view whose payload has the file `fileOf(payload)`: `draw(element, payload, file)` is called when it is
+// Functions of a view whose payload has the file `getFile(payload)`: `draw(element, payload, file)` is called when it is
 // loaded, unless other data have arrived.
-export function fileView(fileOf, draw) {
+export function createFileView(getFile, draw) {
   let asked = 0;
   function showError(element, message) {
     asked += 1; // a file that is still loading is out of date
-    render(notice(message), element);
+    render(drawNotice(message), element);
   }
   async function load(element, payload) {
     const mine = ++asked;
     try {
-      const file = await matrices(fileOf(payload).url);
+      const file = await loadMatrices(getFile(payload).url);
       if (mine === asked) draw(element, payload, file);
     } catch (error) {
       if (mine === asked) showError(element, error.message);
@@ -59,13 +60,13 @@ export function fileView(fileOf, draw) {
 
 // Tokens other than patches as {code, name (as "the class token"), label (as "class token"), indices}, and the
 // token that the classifier reads.
-export function tokensOf(value) {
+export function listTokens(value) {
   const [, stop] = value.answer;
   const p = value.prefix.length;
-  const named = (label) => fill(texts.named_token, { token: label });
+  const formatName = (label) => fill(texts.named_token, { token: label });
   const found = value.prefix.map((label, i) => ({
     code: `t${i}`,
-    name: /^register/.test(label) ? label : named(label),
+    name: /^register/.test(label) ? label : formatName(label),
     label,
     indices: [i],
   }));
@@ -75,9 +76,9 @@ export function tokensOf(value) {
   const mean = texts.mean_of_patches;
   found.push({
     code: "mean",
-    name: named(mean),
+    name: formatName(mean),
     label: mean,
-    indices: range(value.grid[0] * value.grid[1], (i) => p + i),
+    indices: makeRange(value.grid[0] * value.grid[1], (i) => p + i),
   });
   const answering = stop === 1
     ? found[0]
@@ -97,7 +98,7 @@ export function getPatch(look, number) {
 }
 
 // Find the token with this code, or the nearest patch; for an unknown code, the classifier's token.
-export function tokenNamed(look, code) {
+export function findToken(look, code) {
   const place = /^(\d{1,4}),(\d{1,4})$/.exec(code);
   if (!place) return look.tokens.found.find((token) => token.code === code) ?? look.tokens.answering;
   const [row, column] = [1, 2].map((i) => Math.min(Math.max(Number(place[i]), 1), look.grid[i - 1]));
@@ -105,7 +106,7 @@ export function tokenNamed(look, code) {
 }
 
 // Add the token's row (or column) of one matrix to `out` (N) with a weight; false if not loaded yet.
-function add(out, found, layer, map, token, column, weight = 1) {
+function addLine(out, found, layer, map, token, column, weight = 1) {
   if (!found) return false;
   const { maps, rows, columns, halves } = found;
   const base = (layer * maps + map) * rows * columns;
@@ -120,13 +121,13 @@ function add(out, found, layer, map, token, column, weight = 1) {
 
 // Place of a layer (from 1) in the set `of`: {set, at (the layer, counted from the set's first one), file (its number)},
 // or null. One file has all layers, or each layer has its own. A rollout may start at a later layer.
-function locate(look, of, layer) {
+function locateLayer(look, of, layer) {
   const set = look.sets[of];
   const at = of === "rollout" ? layer - look.rollout.first + 1 : layer;
   return set && at >= 1 ? { set, at, file: set.files.length === 1 ? 0 : at - 1 } : null;
 }
 
-export const matrixSet = (files, rows) => ({
+export const makeMatrixSet = (files, rows) => ({
   files: files.map((file) => file.url),
   rows,
   layers: [],
@@ -135,9 +136,9 @@ export const matrixSet = (files, rows) => ({
 
 // Load the file of a layer of the set `of`, unless it is loaded.
 export async function loadLayer(look, of, layer) {
-  const { set, file } = locate(look, of, layer) ?? {};
+  const { set, file } = locateLayer(look, of, layer) ?? {};
   if (!set || set.layers[file]) return;
-  set.coming[file] ??= matrices(set.files[file]);
+  set.coming[file] ??= loadMatrices(set.files[file]);
   try {
     set.layers[file] = await set.coming[file];
   } finally {
@@ -147,15 +148,15 @@ export async function loadLayer(look, of, layer) {
 
 // Add one head of one layer (both count from 1) of the set `of`. The classifier's rows are loaded first.
 function addHead(look, of, out, layer, head, token, column, weight) {
-  const { set, at, file } = locate(look, of, layer) ?? {};
+  const { set, at, file } = locateLayer(look, of, layer) ?? {};
   if (!set) return false;
-  if (set.layers[file]) return add(out, set.layers[file], at - 1 - file, head - 1, token, column, weight);
+  if (set.layers[file]) return addLine(out, set.layers[file], at - 1 - file, head - 1, token, column, weight);
   if (column || token !== look.tokens.answering) return false;
-  return add(out, set.rows, at - 1, head - 1, { indices: [0] }, false, weight);
+  return addLine(out, set.rows, at - 1, head - 1, { indices: [0] }, false, weight);
 }
 
 // The attention of `token` to all tokens (N), or with `column` of all tokens to it; null if not loaded.
-export function lineOf(look, of, layer, head, token, column) {
+export function computeLine(look, of, layer, head, token, column) {
   const out = new Float32Array(look.size);
   if (of === "mean") {
     for (let h = 1; h <= look.heads; h++) {
@@ -163,7 +164,7 @@ export function lineOf(look, of, layer, head, token, column) {
     }
     return out;
   }
-  if (of === "norm") return add(out, look.together, layer - 1, 0, token, column) ? out : null;
+  if (of === "norm") return addLine(out, look.together, layer - 1, 0, token, column) ? out : null;
   const hasHeads = of === "head" || of === "norm-head";
   const isColumn = column && of !== "similar"; // similarity is symmetric
   return addHead(look, of, out, layer, hasHeads ? head : 1, token, isColumn) ? out : null;
@@ -171,12 +172,15 @@ export function lineOf(look, of, layer, head, token, column) {
 
 // The heads of all layers as [{layer, head}] per layer, by index or sorted by a measurement. They are
 // sorted within each layer or, with `across`, over all layers.
-export function headRows(look, order, across) {
+export function makeHeadRows(look, order, across) {
   const values = { distance: look.distances, entropy: look.entropies }[order];
-  const measured = ({ layer, head }) => values[layer - 1][head - 1];
-  const sorted = (heads) => (values ? heads.sort((a, b) => measured(a) - measured(b)) : heads);
-  const rows = range(look.layers, (l) => sorted(range(look.heads, (h) => ({ layer: l + 1, head: h + 1 }))));
+  const getMeasurement = ({ layer, head }) => values[layer - 1][head - 1];
+  const sortHeads = (heads) => (values ? heads.sort((a, b) => getMeasurement(a) - getMeasurement(b)) : heads);
+  const rows = makeRange(
+    look.layers,
+    (l) => sortHeads(makeRange(look.heads, (h) => ({ layer: l + 1, head: h + 1 }))),
+  );
   if (!values || !across) return rows;
-  const all = sorted(rows.flat());
+  const all = sortHeads(rows.flat());
   return rows.map((_, i) => all.slice(i * look.heads, (i + 1) * look.heads));
 }

@@ -7,7 +7,7 @@ import { openForm } from "../training/train_model/view.js";
 
 const texts = TEXTS.no_model;
 
-function train() {
+function openTraining() {
   store.openTab("training");
   openForm();
 }
@@ -16,7 +16,7 @@ store.define("no_model", {
   render(element) {
     draw(
       markup`<section class="vd-no-model"><h2>${texts.title}</h2><p>${texts.purpose}</p>
-        <button type="button" class="vd-download primary" @click=${train}>${texts.train}</button>
+        <button type="button" class="vd-download primary" @click=${openTraining}>${texts.train}</button>
         <p class="pretrained">${texts.pretrained}</p></section>`,
       element,
     );

@@ -3,38 +3,39 @@ import { datasetCard, isMissingDataset } from "../data/download/view.js";
 import * as store from "../store.js";
 import { markup, render } from "../markup.js";
 import { TEXTS } from "../texts.js";
-import { received, roving, sheetStyle } from "./shared.js";
+import { createRoving, formatSheetStyle, parsePayload } from "./shared.js";
 
 export function mount({ element, props, trigger, watch }) {
   const texts = TEXTS.offers;
-  const columns = ([first]) => getComputedStyle(first.parentElement).gridTemplateColumns.split(" ").length;
-  const keys = roving(columns);
+  const countColumns = ([first]) =>
+    getComputedStyle(first.parentElement).gridTemplateColumns.split(" ").length;
+  const keys = createRoving(countColumns);
   let isMissing = false; // whether there are no test images, because the dataset is missing
 
-  function tile({ sources, words, sheet }, i) {
-    const style = sheetStyle(sheet, i, sources.length);
+  function drawTile({ sources, words, sheet }, i) {
+    const style = formatSheetStyle(sheet, i, sources.length);
     const image = { source: sources[i], path: null, at: 0.5 };
     return markup`<button type="button" title=${words[i]} aria-label=${words[i]} style=${style}
       tabindex=${i ? -1 : 0} @click=${() => store.set({ image, unavailable: "" })}></button>`;
   }
 
-  const tiles = (offered, label) =>
+  const drawTiles = (offered, label) =>
     markup`<div class="tiles" role="group" aria-label=${label} @focusin=${keys.focus} @keydown=${keys.press}>${
-      (offered?.sources ?? []).map((_, i) => tile(offered, i))
+      (offered?.sources ?? []).map((_, i) => drawTile(offered, i))
     }</div>`;
 
   function draw() {
-    const { photos, tests, sentence = "" } = received(props) ?? {};
+    const { photos, tests, sentence = "" } = parsePayload(props) ?? {};
     isMissing = isMissingDataset(sentence);
-    const others = () => trigger("others");
+    const showOthers = () => trigger("others");
     render(
       markup`<div class="offers">
         <div class="group photos" ?hidden=${!photos}><p>${texts.photos}</p>${
-        tiles(photos, texts.photos)
+        drawTiles(photos, texts.photos)
       }</div>
         <div class="group tests" ?hidden=${!tests}>
-          <p>${texts.test_images} <button type="button" class="others" @click=${others}>${texts.show_others}</button></p>
-          ${tiles(tests, texts.test_images)}
+          <p>${texts.test_images} <button type="button" class="others" @click=${showOthers}>${texts.show_others}</button></p>
+          ${drawTiles(tests, texts.test_images)}
         </div>
         <div class="sentence">${isMissing ? datasetCard("compact") : sentence}</div>
       </div>`,

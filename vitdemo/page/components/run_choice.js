@@ -2,9 +2,9 @@
 import { markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
 
-const option = (name, text = name) => markup`<option value=${name}>${text}</option>`;
-const group = ([title, names]) =>
-  markup`<optgroup label=${title}>${names.map((name) => option(name))}</optgroup>`;
+const drawOption = (name, text = name) => markup`<option value=${name}>${text}</option>`;
+const drawGroup = ([title, names]) =>
+  markup`<optgroup label=${title}>${names.map((name) => drawOption(name))}</optgroup>`;
 
 export function mount({ element, props, trigger, watch }) {
   element.replaceChildren(); // some layouts have a gap between all children
@@ -22,21 +22,21 @@ export function mount({ element, props, trigger, watch }) {
         props.info ?? ""
       }</small><select id=${id}
         aria-describedby=${`${help} ${warning}`} @change=${choose}>${
-        props.nobody ? option("", props.nobody) : nothing
-      }${(props.groups ?? []).map(group)}</select><small id=${warning} class="warning" role="status">${
+        props.nobody ? drawOption("", props.nobody) : nothing
+      }${(props.groups ?? []).map(drawGroup)}</select><small id=${warning} class="warning" role="status">${
         props.warning ?? ""
       }</small>`,
       element,
     );
     element.querySelector("select").value = props.value ?? "";
-    if (isShared) share();
+    if (isShared) shareModel();
   }
 
   // The model of Explore is part of the view state.
   const isShared = Boolean(element.closest("#model"));
   let drawn = null; // the drawn groups and the value; a change may come from Python, for example after a download
 
-  function share() {
+  function shareModel() {
     const { checkModels, set, state } = store;
     const now = JSON.stringify([props.groups, props.value]);
     if (!state.model || (drawn && drawn !== now && props.value)) set({ model: props.value || null });

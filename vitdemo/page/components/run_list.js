@@ -1,14 +1,14 @@
 // This script runs once: the template does not contain the value, so gradio never redraws it.
 import { markup, nothing, render } from "../markup.js";
 import { fill, TEXTS } from "../texts.js";
-import { stroke } from "./line_plots.js";
+import { drawStroke } from "./line_plots.js";
 
 const texts = TEXTS.run_list;
 
 export function mount({ element, props, trigger, watch }) {
   const place = element.querySelector("div");
   const isChosen = () => JSON.stringify(props.value) !== '[""]';
-  const chosen = () => new Set((isChosen() ? props.value : props.defaults) ?? []);
+  const getChosen = () => new Set((isChosen() ? props.value : props.defaults) ?? []);
   let isEmpty = true; // whether no groups are drawn yet
 
   // The chosen names have the order of the groups, not the order of the clicks.
@@ -19,10 +19,10 @@ export function mount({ element, props, trigger, watch }) {
   }
 
   // A checkbox of one or more runs.
-  function box(runs, ticked, { label = nothing, value = nothing } = {}) {
+  function drawCheckbox(runs, ticked, { label = nothing, value = nothing } = {}) {
     const count = runs.filter((name) => ticked.has(name)).length;
     function change({ target }) {
-      const names = chosen();
+      const names = getChosen();
       for (const name of runs) target.checked ? names.add(name) : names.delete(name);
       target.checked = !target.checked; // the template changes it, or uses the element for another run
       choose(names);
@@ -31,23 +31,23 @@ export function mount({ element, props, trigger, watch }) {
       .indeterminate=${count > 0 && count < runs.length} @change=${change}>`;
   }
 
-  const runBox = (name, ticked) => box([name], ticked, { value: name });
-  const groupBox = ([title, names], ticked) =>
-    box(names, ticked, { label: fill(texts.select_all, { group: title }) });
-  const countOf = (names, ticked) =>
+  const drawRunBox = (name, ticked) => drawCheckbox([name], ticked, { value: name });
+  const drawGroupBox = ([title, names], ticked) =>
+    drawCheckbox(names, ticked, { label: fill(texts.select_all, { group: title }) });
+  const drawCount = (names, ticked) =>
     markup`<b>${
       fill(texts.chosen, { chosen: names.filter((name) => ticked.has(name)).length, runs: names.length })
     }</b>`;
 
   // A group that can be folded.
-  function fold(group, ticked, isOpen) {
+  function drawFold(group, ticked, isOpen) {
     const [title, names] = group;
-    const run = (name) => markup`<label>${runBox(name, ticked)}<span>${name}</span></label>`;
+    const drawRun = (name) => markup`<label>${drawRunBox(name, ticked)}<span>${name}</span></label>`;
     return markup`<div class="group">
-      ${groupBox(group, ticked)}
+      ${drawGroupBox(group, ticked)}
       <details data-title=${title} .open=${isOpen}>
-        <summary>${title}${countOf(names, ticked)}</summary>
-        <div class="runs">${names.map(run)}</div>
+        <summary>${title}${drawCount(names, ticked)}</summary>
+        <div class="runs">${names.map(drawRun)}</div>
       </details>
       <button type="button" aria-label=${fill(texts.select_only_group, { group: title })}
         @click=${() => choose(new Set(names))}>${texts.select_only}</button>
@@ -57,54 +57,55 @@ export function mount({ element, props, trigger, watch }) {
   // --- The list as a legend: the groups `shown`, ticked runs of other groups, and the other groups behind `more`.
 
   // A run with the line of its curves.
-  function renderEntry(name, ticked) {
+  function drawEntry(name, ticked) {
     const { colour, lighter, sign } = (ticked.has(name) && props.looks?.[name]) || {};
-    const second = lighter ? stroke("dashed", lighter) : nothing;
+    const second = lighter ? drawStroke("dashed", lighter) : nothing;
     const mark = sign ? markup`<b style="color: ${colour}">${sign}</b>` : nothing;
-    return markup`<label class="entry">${runBox(name, ticked)}<span class="lines">${
-      colour ? [stroke("", colour), second] : stroke("off", "")
+    return markup`<label class="entry">${drawRunBox(name, ticked)}<span class="lines">${
+      colour ? [drawStroke("", colour), second] : drawStroke("off", "")
     }${mark}</span><span>${name}</span></label>`;
   }
 
-  function renderEntries(group, ticked) {
+  function drawEntries(group, ticked) {
     const [title, names] = group;
-    const all = () => markup`<label class="all">${groupBox(group, ticked)}<span>${title}</span></label>`;
-    return markup`<div class="entries">${names.length > 1 ? all() : nothing}${
-      names.map((name) => renderEntry(name, ticked))
+    const drawTitle = () =>
+      markup`<label class="all">${drawGroupBox(group, ticked)}<span>${title}</span></label>`;
+    return markup`<div class="entries">${names.length > 1 ? drawTitle() : nothing}${
+      names.map((name) => drawEntry(name, ticked))
     }</div>`;
   }
 
-  function renderLegend(groups, folded, folds, ticked) {
+  function drawLegend(groups, folded, folds, ticked) {
     const others = folded.flatMap(([, names]) => names);
     const added = others.filter((name) => ticked.has(name));
     const { validation, training } = TEXTS.line_plots;
     const hasTraining = Object.values(props.looks ?? {}).some(({ lighter }) => lighter);
-    return markup`${groups.map((group) => renderEntries(group, ticked))}
-      <div class="entries added">${added.map((name) => renderEntry(name, ticked))}</div>
-      <span class="key" ?hidden=${!ticked.size}>${stroke("", "")}${validation}${
-      hasTraining ? [stroke("dashed", ""), training] : nothing
+    return markup`${groups.map((group) => drawEntries(group, ticked))}
+      <div class="entries added">${added.map((name) => drawEntry(name, ticked))}</div>
+      <span class="key" ?hidden=${!ticked.size}>${drawStroke("", "")}${validation}${
+      hasTraining ? [drawStroke("dashed", ""), training] : nothing
     }</span>
       <details class="more" ?hidden=${!folds.length}>
-        <summary>${props.more}${countOf(others, ticked)}</summary><div>${folds}</div>
+        <summary>${props.more}${drawCount(others, ticked)}</summary><div>${folds}</div>
       </details>`;
   }
 
   // --- Both
 
   function draw() {
-    const [groups, ticked] = [props.groups ?? [], chosen()];
+    const [groups, ticked] = [props.groups ?? [], getChosen()];
     const isShown = ([title]) => Boolean(props.more && props.shown?.includes(title));
     const opened = [...place.querySelectorAll(".group [open]")].map(({ dataset }) => dataset.title);
     const folded = groups.filter((group) => !isShown(group));
     const folds = folded.map((group) =>
-      fold(group, ticked, isEmpty ? group === groups[0] : opened.includes(group[0]))
+      drawFold(group, ticked, isEmpty ? group === groups[0] : opened.includes(group[0]))
     );
     const added = place.querySelector(".added");
     const hadFocus = added?.contains(document.activeElement);
     render(
       markup`<fieldset class=${props.more ? "legend" : nothing}><legend>${props.label ?? ""}</legend>
         <div class="groups">${
-        props.more ? renderLegend(groups.filter(isShown), folded, folds, ticked) : folds
+        props.more ? drawLegend(groups.filter(isShown), folded, folds, ticked) : folds
       }</div></fieldset>`,
       place,
     );

@@ -4,10 +4,10 @@ import { markup, nothing } from "../markup.js";
 import { TEXTS } from "../texts.js";
 
 const texts = TEXTS.shared;
-const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-const COLOURS = { plain: bytes(COLOUR_MAPS.sequential), signed: bytes(COLOUR_MAPS.diverging) }; // 256 x RGB
+const decodeBytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+const COLOURS = { plain: decodeBytes(COLOUR_MAPS.sequential), signed: decodeBytes(COLOUR_MAPS.diverging) }; // 256 x RGB
 // The colour [red, green, blue] at a position from 0 (lower end) to 1 (upper end) of the colour map.
-export function shade(share, signed = true) {
+export function getColour(share, signed = true) {
   const at = 3 * Math.min(Math.max(Math.floor(256 * share), 0), 255);
   return [...(signed ? COLOURS.signed : COLOURS.plain).subarray(at, at + 3)];
 }
@@ -19,13 +19,13 @@ const SCALES = {
   root: Math.sqrt,
   log: (share) => Math.max(1 + Math.log10(share) / DECADES, 0),
 };
-export const middleOf = (scale) => ({ linear: 0.5, root: 0.25, log: 10 ** (-DECADES / 2) })[scale]; // value at the middle of the colours
-export const lowestOf = (scale) => (scale === "log" ? 10 ** -DECADES : 0); // values up to this one have the first colour
+export const getMiddleValue = (scale) => ({ linear: 0.5, root: 0.25, log: 10 ** (-DECADES / 2) })[scale]; // value at the middle of the colours
+export const getLowestValue = (scale) => (scale === "log" ? 10 ** -DECADES : 0); // values up to this one have the first colour
 
 // Draw values (rows x columns, row by row) on a canvas with one pixel per patch. Colours range from 0
 // to `top`, or from -top to top if `signed`; the default of `top` is the maximum. NaN is grey. Signed values have a
 // linear scale.
-export function paint(
+export function drawValues(
   canvas,
   values,
   [rows, columns],
@@ -36,7 +36,7 @@ export function paint(
     canvas.height = rows;
   }
   const colours = signed ? COLOURS.signed : COLOURS.plain;
-  const limit = top ?? largest(values);
+  const limit = top ?? findLargest(values);
   // Small images that change with every pointer move are faster in memory than on a GPU.
   const context = canvas.getContext("2d", { willReadFrequently: true });
   const image = context.createImageData(columns, rows);
@@ -51,50 +51,51 @@ export function paint(
 }
 
 // A canvas of `width` x `height` pixels.
-export const canvasOf = (width, height) => Object.assign(document.createElement("canvas"), { width, height });
+export const makeCanvas = (width, height) =>
+  Object.assign(document.createElement("canvas"), { width, height });
 
 export const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
 // The results of `make` for the numbers from 0 to `count` - 1.
-export const range = (count, make = (i) => i) => Array.from({ length: count }, (_, i) => make(i));
+export const makeRange = (count, make = (i) => i) => Array.from({ length: count }, (_, i) => make(i));
 
-export function largest(values) {
+export function findLargest(values) {
   let top = 0;
   for (const value of values) if (Math.abs(value) > top) top = Math.abs(value);
   return top;
 }
 
 // The colour map as a CSS background.
-export function ramp(signed) {
-  const stops = range(17, (i) => `rgb(${shade(i / 16, signed).join(" ")})`);
+export function formatRamp(signed) {
+  const stops = makeRange(17, (i) => `rgb(${getColour(i / 16, signed).join(" ")})`);
   return `linear-gradient(to right, ${stops.join(", ")})`;
 }
 
 // A change of a probability in percentage points, as "+1.2", "−0.3" or "±0.0".
-export function points(before, now) {
+export function formatChange(before, now) {
   const difference = 100 * (now - before);
   const sign = Math.abs(difference) < 0.05 ? "±" : difference > 0 ? "+" : "−";
   return sign + Math.abs(difference).toFixed(1);
 }
 
 // A class probability, as "12.3%".
-export const probability = (share) => `${(100 * share).toFixed(1)}%`;
+export const formatProbability = (share) => `${(100 * share).toFixed(1)}%`;
 
 // A percentage with enough digits for small values, as "12.3%" or "0.041%".
-export function percent(share) {
+export function formatPercent(share) {
   const number = 100 * share;
   if (number === 0 || Math.abs(number) >= 1) return `${number.toFixed(1)}%`;
   return `${Number(number.toPrecision(2))}%`;
 }
 
 // Parse the value sent by Python: see `serialise_payload` of components/__init__.py.
-export function received({ value }) {
+export function parsePayload({ value }) {
   if (!value) return null;
   return JSON.parse(value.text, (_, each) => value.files[each?.["file#"]] ?? each);
 }
 
 // Convert **bold** and `code` to templates; everything else stays text.
-export function marked(text) {
+export function drawMarkdown(text) {
   return text.split(/(\*\*.+?\*\*|`[^`]+`)/).map((part) => {
     if (/^\*\*.+\*\*$/.test(part)) return markup`<strong>${part.slice(2, -2)}</strong>`;
     return /^`.+`$/.test(part) ? markup`<code>${part.slice(1, -1)}</code>` : part;
@@ -105,17 +106,17 @@ export function marked(text) {
 export const cards = [];
 
 // A highlighted message, or its card.
-export function notice(sentence) {
+export function drawNotice(sentence) {
   const card = cards.find(({ matches }) => matches(sentence));
-  return card ? card.create() : markup`<p class="vd-notice" role="status">${marked(sentence)}</p>`;
+  return card ? card.create() : markup`<p class="vd-notice" role="status">${drawMarkdown(sentence)}</p>`;
 }
 
 // A button that starts, saves or copies something.
-export const actionButton = (text, click, id = nothing) =>
+export const drawActionButton = (text, click, id = nothing) =>
   markup`<button type="button" class="vd-download" id=${id} @click=${click}>${text}</button>`;
 
 // CSS of an element with image `at` of a sheet, which has images of equal size in `columns` and `rows`.
-export function sheetStyle({ url }, at, columns, rows = 1) {
+export function formatSheetStyle({ url }, at, columns, rows = 1) {
   const along = (place, all) => (all > 1 ? (100 * place) / (all - 1) : 0);
   const [x, y] = [along(at % columns, columns), along(Math.floor(at / columns), rows)];
   const size = `${100 * columns}% ${100 * rows}%`;
@@ -146,7 +147,7 @@ export async function copyText(text, name, type) {
 // A spreadsheet would compute a name that begins with "=" or "@", so it gets an apostrophe.
 const asText = (cell) => (/^[=@]/.test(cell) ? `'${cell}` : cell);
 
-export const csv = (rows) =>
+export const formatCsv = (rows) =>
   rows
     .map((row) =>
       row.map(asText)
@@ -155,22 +156,26 @@ export const csv = (rows) =>
     )
     .join("\n") + "\n";
 
-export const plainName = (words) =>
+export const formatFileName = (words) =>
   words.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 70);
 
 // Roving tabindex: arrow keys, Home and End move the focus between the buttons of an element, and Tab reaches only one
 // button. With `flows` (wrapped rows), the end of a row leads to the next row. Returns listeners for the element: `focus`
 // of focusin, and `press` of keydown.
-export function roving(columns, flows = false, buttons = (place) => [...place.querySelectorAll("button")]) {
+export function createRoving(
+  countColumns,
+  flows = false,
+  listButtons = (place) => [...place.querySelectorAll("button")],
+) {
   return {
     focus({ currentTarget, target }) {
-      if (buttons(currentTarget).includes(target)) settle(buttons(currentTarget), target);
+      if (listButtons(currentTarget).includes(target)) setTabStop(listButtons(currentTarget), target);
     },
     press(event) {
-      const all = buttons(event.currentTarget);
+      const all = listButtons(event.currentTarget);
       const at = all.indexOf(event.target);
       if (at < 0 || event.ctrlKey || event.altKey || event.metaKey) return;
-      const across = columns(all);
+      const across = countColumns(all);
       const column = at % across;
       const next = {
         ArrowLeft: flows || column > 0 ? at - 1 : at,
@@ -188,21 +193,21 @@ export function roving(columns, flows = false, buttons = (place) => [...place.qu
 }
 
 // Let Tab reach only the button `chosen`.
-export function settle(buttons, chosen) {
+export function setTabStop(buttons, chosen) {
   for (const button of buttons) button.tabIndex = button === chosen ? 0 : -1;
 }
 
-// Add the listeners of `roving` to `place`, with its `buttons()`. Returns `settle` for these buttons.
-export function rove(place, buttons, columns, flows = false) {
-  const { focus, press } = roving(columns, flows, buttons);
+// Add the listeners of `createRoving` to `place`, with its `listButtons()`. Returns `setTabStop` for these buttons.
+export function addRoving(place, listButtons, countColumns, flows = false) {
+  const { focus, press } = createRoving(countColumns, flows, listButtons);
   place.addEventListener("focusin", focus);
   place.addEventListener("keydown", press);
-  return (chosen) => settle(buttons(), chosen);
+  return (chosen) => setTabStop(listButtons(), chosen);
 }
 
-// Show a camera in `video`. `open()` returns whether it works, and calls `say` with the reason if not;
-// `still(type)` promises the current image; `close()` releases the camera.
-export function camera(video, say) {
+// Show a camera in `video`. `open()` returns whether it works, and calls `showMessage` with the reason if not;
+// `takePhoto(type)` promises the current image; `close()` releases the camera.
+export function createCamera(video, showMessage) {
   let stream = null;
   function close() {
     for (const track of stream?.getTracks() ?? []) track.stop();
@@ -210,7 +215,7 @@ export function camera(video, say) {
   }
   async function open() {
     if (!navigator.mediaDevices?.getUserMedia) {
-      say(texts.camera_blocked);
+      showMessage(texts.camera_blocked);
       return false;
     }
     try {
@@ -220,24 +225,24 @@ export function camera(video, say) {
       return true;
     } catch (error) {
       close();
-      say(error.name === "NotAllowedError" ? texts.camera_denied : texts.camera_missing);
+      showMessage(error.name === "NotAllowedError" ? texts.camera_denied : texts.camera_missing);
       return false;
     }
   }
-  async function still(type) {
+  async function takePhoto(type) {
     if (!video.videoWidth) {
       await new Promise((done) => video.addEventListener("loadeddata", done, { once: true })); // no frame yet
     }
-    const canvas = canvasOf(video.videoWidth, video.videoHeight);
+    const canvas = makeCanvas(video.videoWidth, video.videoHeight);
     canvas.getContext("2d").drawImage(video, 0, 0);
     return new Promise((done) => canvas.toBlob(done, type, 0.9));
   }
-  return { close, open, still };
+  return { close, open, takePhoto };
 }
 
 // Of several quick events, gradio handles the first and the last, but with the data of the first
 // event. Therefore all events of a kind share one object, which contains the newest data.
-export function newest() {
+export function createEventData() {
   const data = {};
   return (fields) => Object.assign(data, fields);
 }
@@ -256,7 +261,7 @@ export function observePage(handle, wait) {
 }
 
 // Number of the patch under the pointer, in an element that shows a grid of patches.
-export function patchAt(element, [rows, columns], { clientX, clientY }) {
+export function findPatch(element, [rows, columns], { clientX, clientY }) {
   const box = element.getBoundingClientRect();
   const at = (share, count) => clamp(Math.floor(share * count), 0, count - 1);
   return at((clientY - box.top) / box.height, rows) * columns + at((clientX - box.left) / box.width, columns);

@@ -1,9 +1,9 @@
-import { received } from "./shared.js";
-import { taskRowsIn } from "./task_rows.js";
+import { parsePayload } from "./shared.js";
+import { createTaskRows } from "./task_rows.js";
 
 export function mount({ element, props, trigger, watch }) {
-  const drawRows = taskRowsIn(element.querySelector("div"), "", (action) => trigger("act", action));
-  const draw = () => drawRows(received(props) || []);
+  const drawRows = createTaskRows(element.querySelector("div"), "", (action) => trigger("act", action));
+  const draw = () => drawRows(parsePayload(props) || []);
   watch("value", draw);
   draw();
 }

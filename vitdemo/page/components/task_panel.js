@@ -1,8 +1,8 @@
 // Buttons that start tasks of bridge.py, Cancel while a task runs, and the progress of the task.
-import { elementOf, markup, nothing, render } from "../markup.js";
+import { makeElement, markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
 import { fill, formatNumber, TEXTS } from "../texts.js";
-import { notice } from "./shared.js";
+import { drawNotice } from "./shared.js";
 
 const texts = TEXTS.task_panel;
 
@@ -13,11 +13,11 @@ function describeSteps(done, total, unit) {
 
 // The progress of a task in `place`: `show(message)` draws a message, finally only its error. `unit` names the steps
 // ("": no steps are shown); a task that knows no total reports seconds. `others` are elements after the text.
-export function progressLine(unit = texts.steps, ...others) {
-  const place = elementOf(markup`<div class="vd-progress"></div>`);
+export function createProgressLine(unit = texts.steps, ...others) {
+  const place = makeElement(markup`<div class="vd-progress"></div>`);
 
   function show({ done, total, text, end, error, isStopping }) {
-    if (end) return render(error ? notice(error) : nothing, place);
+    if (end) return render(error ? drawNotice(error) : nothing, place);
     const label = isStopping ? texts.stopping : text || texts.waiting;
     const steps = text && unit ? describeSteps(done, total, unit) : "";
     return render(
@@ -31,34 +31,34 @@ export function progressLine(unit = texts.steps, ...others) {
   return { place, show };
 }
 
-const errors = ({ data, error }) => (error ? [error] : data ?? []).map(notice);
+const drawErrors = ({ data, error }) => (error ? [error] : data ?? []).map(drawNotice);
 
 // Return two elements: the `buttons`, and the `progress` of the running task, finally its result.
 // - `starts` are { id, text, busy (text while the task runs), task }, `unit` names the steps, `cancelId` is the id of Cancel.
 // - After each step, which has its own text, and at the end, the data of `views` are requested again.
-// - A change of a state key that `watched` returns cancels the task and removes its result. By default, none does.
+// - A change of a state key that `getWatched` returns cancels the task and removes its result. By default, none does.
 // - `drawEnd(message)` returns the template of the result. By default, the result is a list of error messages.
-export function taskPanel(
-  { starts, unit, cancelId = nothing, views = [], watched = () => [], drawEnd = errors },
+export function createTaskPanel(
+  { starts, unit, cancelId = nothing, views = [], getWatched = () => [], drawEnd = drawErrors },
 ) {
-  const buttons = elementOf(markup`<div class="vd-task"></div>`);
-  const progress = progressLine(unit);
+  const buttons = makeElement(markup`<div class="vd-task"></div>`);
+  const progress = createProgressLine(unit);
   let last = null; // the last message of the running task
   let started = null; // the start of the last task
 
   function begin(start) {
     started = start;
-    store.startTask(start.task, receive, watched());
+    store.startTask(start.task, receive, getWatched());
   }
 
   function drawButtons() {
-    const start = (each) =>
+    const drawStart = (each) =>
       markup`<button type="button" class="vd-download" id=${each.id} ?disabled=${last} @click=${() =>
         begin(each)}>${(last && each === started && each.busy) || each.text}</button>`;
-    const cancel = () =>
+    const drawCancel = () =>
       markup`<button type="button" class="vd-download" id=${cancelId} ?disabled=${last.isStopping} @click=${() =>
         store.stopTask()}>${texts.cancel}</button>`;
-    render(markup`${starts.map(start)}${last ? cancel() : nothing}`, buttons);
+    render(markup`${starts.map(drawStart)}${last ? drawCancel() : nothing}`, buttons);
   }
 
   function receive(message) {
@@ -75,6 +75,6 @@ export function taskPanel(
   }
 
   drawButtons();
-  store.watch(watched, () => render(nothing, progress.place));
+  store.watch(getWatched, () => render(nothing, progress.place));
   return { buttons, progress: progress.place };
 }

@@ -2,11 +2,11 @@
 // its actions has its own element: if the actions change during a click, no other action is pressed.
 import { markup, nothing, render } from "../markup.js";
 import { fill, TEXTS } from "../texts.js";
-import { newest } from "./shared.js";
+import { createEventData } from "./shared.js";
 
 const texts = TEXTS.task_rows;
 
-function progressBar({ done, name, title }) {
+function drawProgressBar({ done, name, title }) {
   const percent = Math.round(100 * done);
   return markup`<div class="bar" role="progressbar" aria-label=${
     fill(texts.progress, { task: title || name })
@@ -16,15 +16,15 @@ function progressBar({ done, name, title }) {
 
 // Return a function that draws rows in `root`, or the text `empty` without rows. A pressed button calls
 // `act({ action, name })`; the action "discard" asks for confirmation.
-export function taskRowsIn(root, empty, act) {
-  const wish = newest();
+export function createTaskRows(root, empty, act) {
+  const updateAction = createEventData();
   const items = new Map(); // { element, buttons (by action) } of each task, by name
   let rows = [];
   let asking = null; // name of the task whose deletion needs confirmation
 
   function choose(action, name) {
     asking = null;
-    act(wish({ action, name }));
+    act(updateAction({ action, name }));
   }
 
   function ask(name, isAsked) {
@@ -34,7 +34,7 @@ export function taskRowsIn(root, empty, act) {
   }
 
   // The button of an action; `label` is its accessible name.
-  function button(name, action, text, label, click) {
+  function updateButton(name, action, text, label, click) {
     const { buttons } = items.get(name);
     const made = buttons.get(action) ?? document.createElement("button");
     if (!buttons.has(action)) Object.assign(made, { type: "button", onclick: click });
@@ -42,17 +42,17 @@ export function taskRowsIn(root, empty, act) {
     return Object.assign(made, { textContent: text, ariaLabel: label });
   }
 
-  function buttonsOf({ name, title, actions }) {
+  function drawButtons({ name, title, actions }) {
     const task = title || name;
     if (asking === name) {
       const confirm = fill(texts.delete_task, { task });
       const keep = fill(texts.keep_task, { task });
       return markup`<span class="words">${texts.confirm}</span>${
-        button(name, "confirm", texts.delete, confirm, () => choose("discard", name))
-      }${button(name, "keep", TEXTS.task_panel.cancel, keep, () => ask(name, false))}`;
+        updateButton(name, "confirm", texts.delete, confirm, () => choose("discard", name))
+      }${updateButton(name, "keep", TEXTS.task_panel.cancel, keep, () => ask(name, false))}`;
     }
     return actions.map(([action, label]) =>
-      button(
+      updateButton(
         name,
         action,
         label,
@@ -62,15 +62,15 @@ export function taskRowsIn(root, empty, act) {
     );
   }
 
-  function itemOf(row) {
+  function drawItem(row) {
     const { name, title, state, words, note, done } = row;
     if (!items.has(name)) items.set(name, { element: document.createElement("li"), buttons: new Map() });
     const { element } = items.get(name);
     render(
       markup`<div class="line"><strong title=${title ? name : nothing}>${title || name}</strong>
           <span class="state ${state}">${state}</span><span class="words">${words}</span>
-          <div class="buttons">${buttonsOf(row)}</div></div>
-        ${note ? markup`<p class="note">${note}</p>` : nothing}${done < 1 ? progressBar(row) : nothing}`,
+          <div class="buttons">${drawButtons(row)}</div></div>
+        ${note ? markup`<p class="note">${note}</p>` : nothing}${done < 1 ? drawProgressBar(row) : nothing}`,
       element,
     );
     return element;
@@ -80,7 +80,7 @@ export function taskRowsIn(root, empty, act) {
     rows = value;
     for (const name of items.keys()) if (!rows.some((row) => row.name === name)) items.delete(name);
     const focused = document.activeElement;
-    render(markup`<p class="none">${rows.length ? "" : empty}</p><ul>${rows.map(itemOf)}</ul>`, root);
+    render(markup`<p class="none">${rows.length ? "" : empty}</p><ul>${rows.map(drawItem)}</ul>`, root);
     if (root.contains(focused)) focused.focus({ preventScroll: true }); // a moved element loses the focus
   }
 

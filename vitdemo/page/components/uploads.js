@@ -11,22 +11,22 @@ export function takeFiles(input) {
   return files;
 }
 
-// Upload files with `upload` of gradio's component; `say` shows the progress and problems. Return { files, paths } of the
-// files that were small enough, or null after a failure.
-export async function uploadFiles(files, upload, say) {
+// Upload files with `upload` of gradio's component; `showMessage` shows the progress and problems. Return { files, paths }
+// of the files that were small enough, or null after a failure.
+export async function uploadFiles(files, upload, showMessage) {
   const small = files.filter((file) => file.size <= MAX_FILE_BYTES);
-  if (small.length < files.length) say(fill(texts.too_large, { megabytes: MAX_FILE_BYTES / 1e6 }));
+  if (small.length < files.length) showMessage(fill(texts.too_large, { megabytes: MAX_FILE_BYTES / 1e6 }));
   const paths = [];
   for (const file of small) {
-    say(fill(texts.uploading, { file: paths.length + 1, files: small.length }));
+    showMessage(fill(texts.uploading, { file: paths.length + 1, files: small.length }));
     try {
       paths.push((await upload(file)).path);
     } catch {
-      say(texts.upload_failed);
+      showMessage(texts.upload_failed);
       return null;
     }
   }
-  say("");
+  showMessage("");
   return { files: small, paths };
 }
 
@@ -36,12 +36,12 @@ const isSystemFile = ({ webkitRelativePath }, names) =>
   webkitRelativePath.split("/").some((name) => /^(\.|~\$)/.test(name) || names.includes(name.toLowerCase()));
 
 // Return the files of a chosen folder without system files, or null if there are more than `limit`.
-export function filesOfFolder(files, systemNames, limit, say) {
+export function listFolderFiles(files, systemNames, limit, showMessage) {
   const shown = files.filter((file) => !isSystemFile(file, systemNames));
   if (shown.length <= limit) return shown;
-  say(fillPlural(texts, "too_many", shown.length, { limit }));
+  showMessage(fillPlural(texts, "too_many", shown.length, { limit }));
   return null;
 }
 
 // The folder of a file in a chosen folder, as "pets/cat". Its last part is the class.
-export const folderOf = ({ webkitRelativePath }) => webkitRelativePath.split("/").slice(0, -1).join("/");
+export const getFolder = ({ webkitRelativePath }) => webkitRelativePath.split("/").slice(0, -1).join("/");

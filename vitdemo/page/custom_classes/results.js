@@ -1,7 +1,13 @@
 // Results of the classifier: accuracy, coloured confusion matrix, and the misclassified images next to it. A click on a
 // cell of the matrix shows only its images.
-import { actionButton, marked, notice, roving, sheetStyle } from "../components/shared.js";
-import { table } from "../components/table.js";
+import {
+  createRoving,
+  drawActionButton,
+  drawMarkdown,
+  drawNotice,
+  formatSheetStyle,
+} from "../components/shared.js";
+import { drawTable } from "../components/table.js";
 import { markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
 import { fill, fillPlural, TEXTS } from "../texts.js";
@@ -33,7 +39,7 @@ function matrixOf({ classes, matrix }, chosen, choose) {
   const picks = matrix.flatMap((row, i) =>
     row.flatMap((count, j) => (i !== j && count ? [`${i}-${j}`] : []))
   );
-  const keys = roving(() => picks.length);
+  const keys = createRoving(() => picks.length);
   const head = [texts.corner, ...classes].map((text) => markup`<th scope="col">${text}</th>`);
   const row = (counts, i) =>
     markup`<tr><th scope="row">${classes[i]}</th>${counts.map((count, j) => cell(count, i, j))}</tr>`;
@@ -53,7 +59,7 @@ function errorsOf({ classes, errors, error_count: count, sheet }, chosen, choose
   const figure = ({ true: truth, predicted, confidence }, at) => {
     if (chosen && (chosen[0] !== truth || chosen[1] !== predicted)) return nothing;
     const names = { true: classes[truth], predicted: classes[predicted] };
-    const style = sheetStyle(sheet, at, errors.length);
+    const style = formatSheetStyle(sheet, at, errors.length);
     return markup`<figure><div class="vd-cut" role="img" aria-label=${
       fill(texts.error, names)
     } style=${style}></div>
@@ -61,7 +67,7 @@ function errorsOf({ classes, errors, error_count: count, sheet }, chosen, choose
   };
   return markup`<h3>${fillPlural(texts, "errors", count)}</h3>
     <div class="vd-row" style="--vd-width: 84px">${errors.map(figure)}</div>
-    ${chosen ? actionButton(texts.show_all, () => choose(null)) : nothing}`;
+    ${chosen ? drawActionButton(texts.show_all, () => choose(null)) : nothing}`;
 }
 
 function metricsOf({ metrics }) {
@@ -73,7 +79,7 @@ function metricsOf({ metrics }) {
     texts.images_column,
   ];
   return markup`<details><summary>${texts.metrics}</summary>${
-    table({ columns, rows: metrics, file: "own-metrics" })
+    drawTable({ columns, rows: metrics, file: "own-metrics" })
   }</details>`;
 }
 
@@ -89,18 +95,18 @@ store.define("custom_classes_result", {
 
     function draw() {
       const { about = [], accuracy, sample, told, untested, warning } = drawn;
-      const lines = about.map((text) => markup`<p>${marked(text)}</p>`);
+      const lines = about.map((text) => markup`<p>${drawMarkdown(text)}</p>`);
       const end = markup`<details><summary>${texts.about}</summary>${lines}</details>
         <p class="quiet" role="status">${told}</p>`;
       const results = () =>
         markup`<p class="accuracy" role="status"><strong>${accuracy}</strong>${` ${sample}`}</p>
-          ${warning ? notice(warning) : nothing}
+          ${warning ? drawNotice(warning) : nothing}
           <div class="pair">
             <div><h3>${texts.matrix}</h3>${matrixOf(drawn, chosen, choose)}</div>
             <div class="errors">${errorsOf(drawn, chosen, choose)}</div>
           </div>
           ${metricsOf(drawn)}${end}`;
-      const untestedResults = () => markup`<p role="status">${marked(untested)}</p>${end}`;
+      const untestedResults = () => markup`<p role="status">${drawMarkdown(untested)}</p>${end}`;
       render(told ? (untested ? untestedResults() : results()) : nothing, element);
     }
 

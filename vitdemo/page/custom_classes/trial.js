@@ -1,6 +1,6 @@
 // The column "Try": the classifier's predictions for the camera, while it is open, or for an image file.
-import { classBar } from "../components/class_bars.js";
-import { camera, canvasOf } from "../components/shared.js";
+import { drawClassBar } from "../components/class_bars.js";
+import { createCamera, makeCanvas } from "../components/shared.js";
 import { markup, render as draw } from "../markup.js";
 import * as store from "../store.js";
 import { fill, TEXTS } from "../texts.js";
@@ -30,7 +30,7 @@ function create(element, { upload }) {
   const say = (text) => {
     if (part(".say").textContent !== text) part(".say").textContent = text;
   };
-  const live = camera(video, say);
+  const live = createCamera(video, say);
   let isLive = false; // whether the camera is open
   let turn = 0; // number of the camera's present use; answers of earlier ones start no further photo
   let drawn = {}; // the last payload
@@ -63,7 +63,7 @@ function create(element, { upload }) {
   // Return the centre crop of the camera's image as a small JPEG.
   function photo() {
     const side = Math.min(video.videoWidth, video.videoHeight);
-    const canvas = canvasOf(SIDE, SIDE);
+    const canvas = makeCanvas(SIDE, SIDE);
     const corner = [(video.videoWidth - side) / 2, (video.videoHeight - side) / 2];
     canvas.getContext("2d").drawImage(video, ...corner, side, side, 0, 0, SIDE, SIDE);
     return canvas.toDataURL("image/jpeg", QUALITY);
@@ -111,7 +111,7 @@ function create(element, { upload }) {
     part(".buttons").hidden = !model;
     part(".open").classList.toggle("primary", Boolean(model) && isCurrent);
     if (!shares.length && !isLive) show(null);
-    draw(shares.slice(0, MAX_SHOWN).map(([name, share]) => classBar(name, share)), part(".bars"));
+    draw(shares.slice(0, MAX_SHOWN).map(([name, share]) => drawClassBar(name, share)), part(".bars"));
     if (shares.length) say(fill(texts.prediction, { name: shares[0][0] })); // the bars show the probability
   }
 

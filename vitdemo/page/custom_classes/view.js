@@ -2,9 +2,9 @@
 // Each step of the editor is one action, so that no step is lost.
 import "./results.js";
 import "./trial.js";
-import { camera, notice, saveAs } from "../components/shared.js";
-import { progressLine } from "../components/task_panel.js";
-import { filesOfFolder, folderOf, takeFiles, uploadFiles } from "../components/uploads.js";
+import { createCamera, drawNotice, saveAs } from "../components/shared.js";
+import { createProgressLine } from "../components/task_panel.js";
+import { getFolder, listFolderFiles, takeFiles, uploadFiles } from "../components/uploads.js";
 import { markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
 import { fill, fillPlural, TEXTS } from "../texts.js";
@@ -70,7 +70,7 @@ function createEditor(element, { upload }) {
   render(EDITOR_MARKUP, element);
   const part = (name) => element.querySelector("." + name);
   const say = (text) => (part("say").textContent = text);
-  const showError = (error) => render(error ? notice(error) : nothing, part("failure"));
+  const showError = (error) => render(error ? drawNotice(error) : nothing, part("failure"));
   function edit(what, rest = {}) {
     clearMessage();
     store.act("own.edit", { what, ...rest }, showError);
@@ -86,8 +86,8 @@ function createEditor(element, { upload }) {
 
   // Upload a folder. The class of a file is the folder that contains it.
   function sendFolder(files) {
-    const shown = filesOfFolder(files, drawn.system ?? [], MAX_FILES, say);
-    if (shown) send(shown, "folder", (sent) => ({ names: sent.map(folderOf) }));
+    const shown = listFolderFiles(files, drawn.system ?? [], MAX_FILES, say);
+    if (shown) send(shown, "folder", (sent) => ({ names: sent.map(getFolder) }));
   }
 
   const shutter = cameraIn(part, say, (files, name) => send(files, "pictures", () => ({ name })));
@@ -157,7 +157,7 @@ function createEditor(element, { upload }) {
 // `send(files, name)` receives the photos that were taken while the button was held.
 function cameraIn(part, say, send) {
   const screen = part("screen");
-  const live = camera(screen.querySelector("video"), say);
+  const live = createCamera(screen.querySelector("video"), say);
   let taken = null; // name of the class that photos are added to
   let timer = null;
   let shots = [];
@@ -178,7 +178,7 @@ function cameraIn(part, say, send) {
 
   function shoot() {
     const name = `camera-${Date.now()}.jpg`;
-    shots.push(live.still("image/jpeg").then((blob) => new File([blob], name, { type: blob.type })));
+    shots.push(live.takePhoto("image/jpeg").then((blob) => new File([blob], name, { type: blob.type })));
     say(fillPlural(texts, "photos", shots.length));
   }
 
@@ -228,14 +228,14 @@ function audience(name) {
 }
 
 function createModels(element) {
-  const progress = progressLine(texts.percent);
+  const progress = createProgressLine(texts.percent);
   let drawn = { missing: "" }; // the last payload
   let running = false; // whether a task runs
   let asksWho = false; // whether the question before fine-tuning is shown
   let message = nothing; // about the last task or action
 
   function tell(text) {
-    message = text ? notice(text) : nothing;
+    message = text ? drawNotice(text) : nothing;
     draw();
   }
   const act = (name) => store.act(name, {}, (error) => error && tell(error));

@@ -1,4 +1,4 @@
-// The download of CIFAR-10: a banner above all tabs, and cards, which `notice` draws instead of messages about the
+// The download of CIFAR-10: a banner above all tabs, and cards, which `drawNotice` draws instead of messages about the
 // missing dataset. All have the same state.
 import { cards } from "../../components/shared.js";
 import { markup, nothing, render } from "../../markup.js";

@@ -2,9 +2,9 @@
 // each dot shows its part of it.
 // Colours that are distinguishable with colour blindness (Okabe & Ito 2008), combined with shapes:
 // 8 x 5 = 40 different pairs, which repeat for more classes.
-import { documentIn } from "../../components/documents.js";
-import { roving } from "../../components/shared.js";
-import { taskPanel } from "../../components/task_panel.js";
+import { createDocument } from "../../components/documents.js";
+import { createRoving } from "../../components/shared.js";
+import { createTaskPanel } from "../../components/task_panel.js";
 import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, fillPlural, formatNumber, TEXTS } from "../../texts.js";
@@ -47,7 +47,7 @@ function plane(value, { name, places }) {
   }
   const dots = order.map((i, at) => dot(value, i, places[i], at === 0));
   const words = fillPlural(texts, "plane", places.length, { features: name });
-  const keys = roving(() => columns);
+  const keys = createRoving(() => columns);
   return markup`<section><h2>${name}</h2><div class="plane" role="group" aria-label=${words} @focusin=${keys.focus}
     @keydown=${keys.press}>${dots}</div></section>`;
 }
@@ -89,8 +89,13 @@ const MEASURING_POLL_SECONDS = 2; // while the server measures the time of the m
 // Define the view `name` with the task of the same name. `create` receives its parts after the task's panel.
 function defineTaskView(name, { id, text, parts, create, ...options }) {
   const starts = [{ id, text, task: name }];
-  const watched = () => store.needsOf([name]);
-  const { buttons, progress } = taskPanel({ starts, cancelId: `${id}-stop`, views: [name], watched });
+  const getWatched = () => store.needsOf([name]);
+  const { buttons, progress } = createTaskPanel({
+    starts,
+    cancelId: `${id}-stop`,
+    views: [name],
+    getWatched,
+  });
   store.define(name, {
     ...options,
     create(element) {
@@ -107,7 +112,7 @@ defineTaskView("similar_images", {
   pollSeconds: ({ is_measuring: isMeasuring }) => (isMeasuring ? MEASURING_POLL_SECONDS : 0),
   parts: markup`<div class="maps"></div><div id="parting" class="article"></div>`,
   create(place, separation) {
-    const drawSeparation = documentIn(separation);
+    const drawSeparation = createDocument(separation);
     return (value) => {
       drawMaps(place, value);
       drawSeparation(value.separation ?? []);
@@ -121,7 +126,7 @@ defineTaskView("neighbours", {
   parts: markup`<div class="article"></div>`,
   create(place) {
     let opening = null; // of the drawn images
-    const drawBlocks = documentIn(place, (number) => openTestImage(opening, number));
+    const drawBlocks = createDocument(place, (number) => openTestImage(opening, number));
     return ({ blocks, open }) => {
       opening = open;
       drawBlocks(blocks);

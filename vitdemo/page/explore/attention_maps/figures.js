@@ -1,6 +1,6 @@
 // Figures for slides, of the large map and of the grid of all heads: see map_files.js.
 import { columnNames } from "../../components/head_rows.js";
-import { percent } from "../../components/shared.js";
+import { formatPercent } from "../../components/shared.js";
 import { fill, TEXTS } from "../../texts.js";
 
 const texts = TEXTS.attention_maps;
@@ -79,7 +79,7 @@ export function headsFigure(look, { thumbnails, columns, isSorted, token, incomi
     cells,
     labels,
     image,
-    scale: { from: "0", to: top === null ? texts.own_maximums : percent(top), signed: false },
+    scale: { from: "0", to: top === null ? texts.own_maximums : formatPercent(top), signed: false },
     opacity: opacityOf(thumbnails[0].canvas),
   };
 }

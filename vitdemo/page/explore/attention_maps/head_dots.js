@@ -1,5 +1,5 @@
 // Dot plot of all heads: the layer on the x axis, the attention distance on the y axis.
-import { roving, settle } from "../../components/shared.js";
+import { createRoving, setTabStop } from "../../components/shared.js";
 import { markup, render } from "../../markup.js";
 import { fill, TEXTS } from "../../texts.js";
 
@@ -32,7 +32,7 @@ export function drawHeadDots(place, look, { of, layer: chosenLayer, head: chosen
       aria-pressed=${String(isChosen({ layer, head }))} data-pick="${layer}-${head}" style=${style}
       @click=${() => choose({ layer, head })}></button>`;
   };
-  const keys = roving(() => layers);
+  const keys = createRoving(() => layers);
   const focused = place.querySelector("button:focus")?.dataset.pick;
   const rule = (share) =>
     markup`<i aria-hidden="true" style="bottom: ${100 * share}%"><span>${
@@ -49,6 +49,6 @@ export function drawHeadDots(place, look, { of, layer: chosenLayer, head: chosen
     place,
   );
   const buttons = [...place.querySelectorAll("button")];
-  settle(buttons, buttons[Math.max(order.findIndex(isChosen), 0)]);
+  setTabStop(buttons, buttons[Math.max(order.findIndex(isChosen), 0)]);
   if (focused) buttons.find((each) => each.dataset.pick === focused)?.focus({ preventScroll: true });
 }

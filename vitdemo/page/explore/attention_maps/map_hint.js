@@ -1,5 +1,5 @@
 // A hint on the large map, until the user has used the map once. The browser remembers this.
-import { elementOf, markup } from "../../markup.js";
+import { makeElement, markup } from "../../markup.js";
 import { TEXTS } from "../../texts.js";
 
 const texts = TEXTS.attention_maps;
@@ -16,7 +16,7 @@ function isUsed() {
 
 // Return the `hint`, `point(patch)` and `use()`, which are called when the user points at or chooses a patch.
 export function mapHint(map) {
-  const hint = elementOf(markup`<p class="hint" ?hidden=${isUsed()}></p>`);
+  const hint = makeElement(markup`<p class="hint" ?hidden=${isUsed()}></p>`);
   const patches = new Set();
 
   const pointing = matchMedia("(hover)").matches ? texts.hint_pointer : texts.hint_touch;

@@ -1,5 +1,5 @@
 // The settings of attention rollout, in a fold next to the menu of maps.
-import { elementOf, markup, render } from "../../markup.js";
+import { makeElement, markup, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
 
@@ -47,7 +47,7 @@ const settings = (state, layers) =>
 
 // Return the `fold`, and `show(state, layers)`, which updates it.
 export function rolloutSettings() {
-  const fold = elementOf(markup`<details class="display" id="rollout-settings" hidden></details>`);
+  const fold = makeElement(markup`<details class="display" id="rollout-settings" hidden></details>`);
   function show(state, layers) {
     fold.hidden = state.source !== "rollout";
     render(settings(state, layers), fold);

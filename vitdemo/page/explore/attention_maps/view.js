@@ -1,36 +1,36 @@
 // Interactive attention maps of one image. The server sends matrices; views that need only these
 // matrices (another patch, head, layer, direction, colour) are computed here, without a request.
-import { headWall } from "../../components/head_rows.js";
+import { createHeadGrid } from "../../components/head_rows.js";
 import { saveMaps } from "../../components/map_files.js";
 import {
-  mapTables,
-  mapTitle,
-  mapWords,
-  patchesOf,
-  shareOfPatches,
-  wordsOnFew,
+  computePatchShare,
+  describeFewPatches,
+  describeMap,
+  describeValues,
+  drawMapTables,
+  getPatchValues,
 } from "../../components/map_words.js";
 import {
+  computeLine,
+  findToken,
   getPatch,
-  lineOf,
+  listTokens,
   loadLayer,
-  matrices,
-  matrixSet,
-  tokenNamed,
-  tokensOf,
+  loadMatrices,
+  makeMatrixSet,
 } from "../../components/matrices.js";
 import {
   clamp,
   copyText,
-  largest,
-  lowestOf,
-  middleOf,
-  paint,
-  patchAt,
-  percent,
+  drawValues,
+  findLargest,
+  findPatch,
+  formatPercent,
+  formatRamp,
+  getLowestValue,
+  getMiddleValue,
+  makeRange,
   placeRing,
-  ramp,
-  range,
   saveText,
 } from "../../components/shared.js";
 import { markup, render as renderInto } from "../../markup.js";
@@ -146,12 +146,12 @@ function create(element) {
   // --- the selection ---
 
   const patch = (number) => getPatch(look, number);
-  const tokenOf = (code) => tokenNamed(look, code);
+  const tokenOf = (code) => findToken(look, code);
   const asked = () => (pointed === null ? tokenOf(state.token) : patch(pointed));
   const incoming = () => state.direction === "incoming" && state.source !== "similar";
   const line = (of, layer, head, token) =>
-    lineOf(look, of, layer, head, token, state.direction === "incoming");
-  const patches = (values) => patchesOf(look, values);
+    computeLine(look, of, layer, head, token, state.direction === "incoming");
+  const patches = (values) => getPatchValues(look, values);
 
   // --- drawing ---
 
@@ -167,16 +167,16 @@ function create(element) {
     drawing = 0;
     if (!look) return;
     const token = asked();
-    const thumbnails = heads.all();
+    const thumbnails = heads.listThumbnails();
     const maps = thumbnails.map(({ of, layer, head }) => {
       const values = line(of, layer, head, token);
       return values && patches(values);
     });
     const drawn = maps.filter((map, i) => map && thumbnails[i].of === set);
-    const top = (commonTop = state.scale ? Math.max(...drawn.map(largest), 0) : null);
+    const top = (commonTop = state.scale ? Math.max(...drawn.map(findLargest), 0) : null);
     thumbnails.forEach(({ button, canvas, of }, i) => {
       button.classList.toggle("waits", !maps[i]);
-      if (maps[i]) paint(canvas, maps[i], look.grid, { top: of === set ? top : null, ...coloursOf(of) });
+      if (maps[i]) drawValues(canvas, maps[i], look.grid, { top: of === set ? top : null, ...coloursOf(of) });
     });
     drawLarge(token, top);
   }
@@ -190,8 +190,8 @@ function create(element) {
     if (!values) return;
     const map = patches(values);
     const signed = state.source === "similar";
-    const limit = state.source === set && top !== null ? top : largest(map);
-    paint(large.querySelector("canvas"), map, look.grid, { top: limit, ...coloursOf(state.source) });
+    const limit = state.source === set && top !== null ? top : findLargest(map);
+    drawValues(large.querySelector("canvas"), map, look.grid, { top: limit, ...coloursOf(state.source) });
     drawLegend(limit, signed);
     const { layer, head, direction, source } = state;
     const detail = { run: look.run, layer, head, token: token.code, direction, source, values: map };
@@ -200,12 +200,12 @@ function create(element) {
 
   // The legend has the values at both ends and, unless the scale is linear, in the middle of the colours.
   function drawLegend(limit, signed) {
-    const text = signed ? (value) => value.toFixed(2) : (value) => (value ? percent(value) : "0");
+    const text = signed ? (value) => value.toFixed(2) : (value) => (value ? formatPercent(value) : "0");
     const { scale: colour = "linear" } = coloursOf(state.source);
-    const low = signed ? -limit : limit * lowestOf(colour);
-    part("legend").style.setProperty("--ramp", ramp(signed));
+    const low = signed ? -limit : limit * getLowestValue(colour);
+    part("legend").style.setProperty("--ramp", formatRamp(signed));
     part("low").textContent = low > 0 ? fill(texts.at_most, { value: text(low) }) : text(low);
-    part("middle").textContent = colour === "linear" ? "" : text(limit * middleOf(colour));
+    part("middle").textContent = colour === "linear" ? "" : text(limit * getMiddleValue(colour));
     part("top").textContent = text(limit);
     part("kind").textContent = colour === "linear" ? "" : fill(texts.colour_kind, { scale: COLOURS[colour] });
   }
@@ -214,17 +214,19 @@ function create(element) {
 
   // The drawn map as map_words.js expects it.
   const view = () => ({ of: state.source, layer: state.layer, head: state.head, incoming: incoming() });
-  const title = (token) => mapTitle(look, view(), token);
+  const title = (token) => describeMap(look, view(), token);
 
   function say(token, values) {
-    const share = values ? shareOfPatches(look, view(), values) : 1;
+    const share = values ? computePatchShare(look, view(), values) : 1;
     part("title").textContent = title(token);
-    const little = share < 0.2 ? fill(texts.little_attention, { percent: percent(share) }) : "";
-    part("little").textContent = [little, values ? wordsOnFew(look, view(), token, values) : ""].join(" ")
+    const little = share < 0.2 ? fill(texts.little_attention, { percent: formatPercent(share) }) : "";
+    part("little").textContent = [little, values ? describeFewPatches(look, view(), token, values) : ""].join(
+      " ",
+    )
       .trim();
     large.setAttribute("aria-label", fill(texts.titled_map, { title: title(token) }));
     drawTokens(values);
-    part("pointed").textContent = values ? mapWords(look, view(), values, pointed) : waiting();
+    part("pointed").textContent = values ? describeValues(look, view(), values, pointed) : waiting();
   }
 
   // The tokens that are not patches, with their weights.
@@ -233,7 +235,7 @@ function create(element) {
     const button = (each) => {
       const { code, label, indices } = each;
       const weight = values && indices.length === 1 && state.source !== "similar"
-        ? percent(values[indices[0]])
+        ? formatPercent(values[indices[0]])
         : "";
       return markup`<button type="button" data-code=${code} aria-pressed=${
         String(each === tokenOf(state.token))
@@ -253,7 +255,7 @@ function create(element) {
 
   // --- the grid of all heads ---
 
-  const heads = headWall(wall, SOURCES, (changes) => choose(changes));
+  const heads = createHeadGrid(wall, SOURCES, (changes) => choose(changes));
   const { hint, ...usage } = mapHint(large);
   large.append(hint);
 
@@ -264,13 +266,13 @@ function create(element) {
 
   // Build the grid; the focus stays on its thumbnail.
   function build() {
-    const focused = heads.all().find(({ button }) => button === document.activeElement);
-    heads.build(look, { order: state.order, across: state.across, set, other, room: room() });
+    const focused = heads.listThumbnails().find(({ button }) => button === document.activeElement);
+    heads.draw(look, { order: state.order, across: state.across, set, other, room: room() });
     heads.press(state);
     if (!focused) return;
     const isSame = ({ of, layer, head }) =>
       of === focused.of && layer === focused.layer && head === focused.head;
-    heads.all().find(isSame)?.button.focus({ preventScroll: true });
+    heads.listThumbnails().find(isSame)?.button.focus({ preventScroll: true });
   }
 
   // --- user input ---
@@ -332,7 +334,7 @@ function create(element) {
     drawSoon();
   }
 
-  const under = (event) => patchAt(large, look.grid, event);
+  const under = (event) => findPatch(large, look.grid, event);
 
   large.addEventListener(
     "pointermove",
@@ -387,7 +389,9 @@ function create(element) {
     if (!look) return; // no map has arrived yet
     const token = asked();
     const values = line(state.source, state.layer, state.head, token);
-    if (values && part("numbers").open) renderInto(mapTables(look, view(), token, values), part("tables"));
+    if (values && part("numbers").open) {
+      renderInto(drawMapTables(look, view(), token, values), part("tables"));
+    }
   }
   part("numbers").addEventListener("toggle", tables);
   document.addEventListener("vitdemo:drawn", () => part("numbers").open && pointed === null && tables());
@@ -410,7 +414,7 @@ function create(element) {
     const isSorted = state.order !== "own";
     const columns = look.heads + (isSorted && state.across ? 0 : 1);
     const figure = headsFigure(look, {
-      thumbnails: heads.all(),
+      thumbnails: heads.listThumbnails(),
       columns,
       isSorted,
       token: asked(),
@@ -506,7 +510,7 @@ function create(element) {
       const picture = new Image();
       picture.src = value.seen.url;
       const here = look?.attention[0].url === value.attention[0].url ? look : null; // same image and model
-      const fetched = (file) => (file ? matrices(file.url) : null);
+      const fetched = (file) => (file ? loadMatrices(file.url) : null);
       const norms = value.norms?.heads ? value.norms : null;
       const [rolled, rows, similar, normRows, together] = await Promise.all([
         fetched(value.rollout.rows),
@@ -519,12 +523,12 @@ function create(element) {
       if (mine !== newest) return;
       const size = value.prefix.length + value.grid[0] * value.grid[1];
       const sets = {
-        rollout: matrixSet(value.rollout.files, rolled),
-        head: here?.sets.head ?? matrixSet(value.attention, rows),
-        similar: here?.sets.similar ?? matrixSet(value.similar.files, similar),
-        "norm-head": norms && matrixSet(norms.heads, normRows),
+        rollout: makeMatrixSet(value.rollout.files, rolled),
+        head: here?.sets.head ?? makeMatrixSet(value.attention, rows),
+        similar: here?.sets.similar ?? makeMatrixSet(value.similar.files, similar),
+        "norm-head": norms && makeMatrixSet(norms.heads, normRows),
       };
-      take({ ...value, sets, together, size, tokens: tokensOf(value) });
+      take({ ...value, sets, together, size, tokens: listTokens(value) });
       loadRest();
     } catch (error) {
       if (mine !== newest) return;
@@ -541,7 +545,7 @@ function create(element) {
     part("seen").alt = fill(texts.image, { run: found.run, rows: found.grid[0], columns: found.grid[1] });
     wall.style.setProperty("--seen", `url("${found.seen.url}")`);
     const ofHeads = (of, text) =>
-      Object.fromEntries(range(found.heads, (i) => [`${of} ${i + 1}`, fill(text, { head: i + 1 })]));
+      Object.fromEntries(makeRange(found.heads, (i) => [`${of} ${i + 1}`, fill(text, { head: i + 1 })]));
     renderInto(
       options({
         ...ofHeads("head", texts.source_head),

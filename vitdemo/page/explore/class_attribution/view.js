@@ -1,9 +1,9 @@
 // Attribution maps of a class in one row, with their faithfulness scores as bars, and the curves of the test. The view
 // has two elements: #why-maps has the maps and the tasks, #why-meter the curves, numbers and explanations.
-import { documentIn } from "../../components/documents.js";
-import { mapRow } from "../../components/maps.js";
-import { notice } from "../../components/shared.js";
-import { taskPanel } from "../../components/task_panel.js";
+import { createDocument } from "../../components/documents.js";
+import { drawMapRow } from "../../components/maps.js";
+import { drawNotice } from "../../components/shared.js";
+import { createTaskPanel } from "../../components/task_panel.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
@@ -19,8 +19,8 @@ const starts = [
   },
   { id: "why-slow", text: texts.compute_slow_maps, busy: texts.computing_slow_maps, task: `${VIEW}.slow` },
 ];
-const watched = () => store.needsOf([VIEW]);
-const panel = taskPanel({ starts, cancelId: "why-cancel", views: [VIEW], watched });
+const getWatched = () => store.needsOf([VIEW]);
+const panel = createTaskPanel({ starts, cancelId: "why-cancel", views: [VIEW], getWatched });
 
 // --- the bars below the maps ---
 
@@ -80,8 +80,8 @@ function mapsOf(data) {
   const { intro: _intro, sentence, ...row } = data.row;
   const legend = data.scores ? barWords(data.scores) : nothing;
   return [
-    sentence ? notice(sentence) : nothing,
-    mapRow(row, { decorations: data.names.map(decorationOf), legend }),
+    sentence ? drawNotice(sentence) : nothing,
+    drawMapRow(row, { decorations: data.names.map(decorationOf), legend }),
   ];
 }
 
@@ -102,7 +102,7 @@ function createMaps(element) {
       slow.hidden = !data.has_slow && !slow.disabled; // it shows the state of a running task
     },
     showError(text) {
-      draw("", notice(text));
+      draw("", drawNotice(text));
       panel.buttons.hidden = true;
     },
   };
@@ -111,7 +111,7 @@ function createMaps(element) {
 function createResults(element) {
   element.classList.add("article");
   meters.add(element);
-  const draw = documentIn(element);
+  const draw = createDocument(element);
   return {
     render({ results }) {
       draw(results);

@@ -1,8 +1,8 @@
 // Input of the image that all models receive: from a file, drop, paste or camera. The user can move the
 // square that the models receive.
-import { camera, notice } from "../../components/shared.js";
+import { createCamera, drawNotice } from "../../components/shared.js";
 import { datasetCard, isMissingDataset } from "../../data/download/view.js";
-import { elementOf, markup, nothing, render as draw } from "../../markup.js";
+import { makeElement, markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, fillParts, TEXTS } from "../../texts.js";
 
@@ -99,7 +99,7 @@ function create(element, { upload }) {
     send(file, "pasted.png");
   });
 
-  const live = camera(screen, say);
+  const live = createCamera(screen, say);
 
   function show(isLive) {
     frame.dataset.state = isLive ? "camera" : "picture";
@@ -123,7 +123,7 @@ function create(element, { upload }) {
     part("open-camera").focus();
   });
   part("take").addEventListener("click", () => {
-    live.still("image/png").then((blob) => send(blob, "camera.png"));
+    live.takePhoto("image/png").then((blob) => send(blob, "camera.png"));
     leave();
   });
 
@@ -187,7 +187,7 @@ function create(element, { upload }) {
     whole.alt = words;
     const named = () => fillParts(texts.true_class, { label: markup`<strong>${label}</strong>` });
     const isMovable = Math.abs(size[0] - size[1]) > 0.02 * Math.max(...size);
-    const warning = problem ? notice(problem) : nothing;
+    const warning = problem ? drawNotice(problem) : nothing;
     draw(
       [warning, words, label ? [" ", ...named()] : nothing, isMovable ? ` ${texts.drag}` : nothing],
       part("about"),
@@ -200,7 +200,7 @@ function create(element, { upload }) {
     const isOther = JSON.stringify(before) !== JSON.stringify(store.state.image);
     refusal = [fill(texts.not_shown, { reason: text }), ...(shown ? [texts.previous_shown] : [])].join(" ");
     say(refusal);
-    if (isMissingDataset(text)) part("say").replaceChildren(elementOf(datasetCard("compact")));
+    if (isMissingDataset(text)) part("say").replaceChildren(makeElement(datasetCard("compact")));
     if (before && isOther) choose(before, { isCorrection: true });
   }
 

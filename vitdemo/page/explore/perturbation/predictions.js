@@ -1,6 +1,6 @@
 // The predictions of all models for the changed image, the chosen model first. If the image is changed, a thin bar is the
 // probability before the change.
-import { notice, points, probability } from "../../components/shared.js";
+import { drawNotice, formatChange, formatProbability } from "../../components/shared.js";
 import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
 import { TEXTS } from "../../texts.js";
@@ -12,8 +12,8 @@ function row(name, before, now) {
   const shares = isChanged ? [before, now] : [now];
   return markup`<tr><th scope="row">${name}</th><td class=${isChanged ? "bars both" : "bars"}>${
     shares.map((share) => markup`<i style="width: ${100 * share}%"></i>`)
-  }</td>${shares.map((share) => markup`<td>${probability(share)}</td>`)}${
-    isChanged ? markup`<td class="points">${points(before, now)}</td>` : nothing
+  }</td>${shares.map((share) => markup`<td>${formatProbability(share)}</td>`)}${
+    isChanged ? markup`<td class="points">${formatChange(before, now)}</td>` : nothing
   }</tr>`;
 }
 
@@ -33,7 +33,7 @@ function render(element, { summary, models, problems }, state) {
   draw(
     markup`<p class="summary" role="status">${summary}</p>
       <div class="cards">${ordered.map(card)}</div>
-      ${problems.map(notice)}`,
+      ${problems.map(drawNotice)}`,
     element,
   );
 }

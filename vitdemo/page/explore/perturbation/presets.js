@@ -1,6 +1,6 @@
 // The original image and the presets of its changes, as buttons with small images. The button of the current changes is
 // pressed, and its description is shown below.
-import { roving, sheetStyle } from "../../components/shared.js";
+import { createRoving, formatSheetStyle } from "../../components/shared.js";
 import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
 import { TEXTS } from "../../texts.js";
@@ -9,7 +9,7 @@ import * as imageChanges from "./changes.js";
 const texts = TEXTS.perturbation;
 
 function tile({ title, changes }, at, { presets, sheet }, current) {
-  const style = sheetStyle(sheet, at, presets.length);
+  const style = formatSheetStyle(sheet, at, presets.length);
   return markup`<button type="button" id=${at ? nothing : "hands-reset"} data-pick=${title}
     aria-pressed=${String(imageChanges.isApplied(changes))} tabindex=${at === current ? 0 : -1}
     @click=${() =>
@@ -19,7 +19,7 @@ function tile({ title, changes }, at, { presets, sheet }, current) {
 function render(element, data) {
   const applied = data.presets.findIndex(({ changes }) => imageChanges.isApplied(changes));
   const tiles = data.presets.map((preset, at) => tile(preset, at, data, Math.max(applied, 0)));
-  const keys = roving(() => tiles.length);
+  const keys = createRoving(() => tiles.length);
   draw(
     markup`<div class="tiles" role="group" aria-label=${texts.presets} @focusin=${keys.focus}
         @keydown=${keys.press}>${tiles}</div>

@@ -2,8 +2,8 @@
 // attention knock-out, and the folds of both kinds of sliders.
 import "./predictions.js";
 import "./presets.js";
-import { mapRow } from "../../components/maps.js";
-import { actionButton, canvasOf, notice, roving, saveAs } from "../../components/shared.js";
+import { drawMapRow } from "../../components/maps.js";
+import { createRoving, drawActionButton, drawNotice, makeCanvas, saveAs } from "../../components/shared.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
@@ -49,7 +49,7 @@ function drawPatches() {
   const style = `grid-template: repeat(${rows}, 1fr) / repeat(${columns}, 1fr); --hole: ${
     colour(shown.hole)
   }`;
-  const keys = roving(() => shown.grid[1]);
+  const keys = createRoving(() => shown.grid[1]);
   render(
     markup`<div class="changed">
       <div class="patches">
@@ -59,9 +59,9 @@ function drawPatches() {
       </div>
       <p class="words">${changes ? fill(texts.current_changes, { changes }) : texts.help}</p>
       <div class="actions">
-        ${actionButton(texts.most, removeMostAttended, "hands-most")}
-        ${actionButton(texts.random, removeRandom, "hands-random")}
-        ${actionButton(texts.download, save)}
+        ${drawActionButton(texts.most, removeMostAttended, "hands-most")}
+        ${drawActionButton(texts.random, removeRandom, "hands-random")}
+        ${drawActionButton(texts.download, save)}
       </div>
       <div>${problem}</div>
     </div>`,
@@ -84,7 +84,7 @@ async function save() {
   const image = place.querySelector("img");
   await image.decode();
   const { naturalWidth: side } = image;
-  const canvas = canvasOf(side, side);
+  const canvas = makeCanvas(side, side);
   const context = canvas.getContext("2d");
   context.drawImage(image, 0, 0);
   context.fillStyle = colour(shown.hole);
@@ -139,7 +139,7 @@ function drawMaps(element, data) {
   const panels = Object.keys(TITLES).flatMap((ranking) =>
     images.map((each) => panel(each, ranking, run, layer))
   );
-  render(mapRow({ intro, panels }), element);
+  render(drawMapRow({ intro, panels }), element);
   if (attention?.data !== data) receive({ data, key: key() });
 }
 
@@ -147,7 +147,7 @@ store.define("changed_attention", {
   follows: ["layer"],
   render: drawMaps,
   showError(element, error) {
-    render(notice(error), element);
+    render(drawNotice(error), element);
     receive({ error, key: key() });
   },
 });
@@ -180,7 +180,7 @@ function removeRanked() {
   if (waiting?.key !== key() || attention?.key !== key()) return;
   const { clicks } = waiting;
   waiting = null;
-  if (attention.error) return tell(notice(attention.error));
+  if (attention.error) return tell(drawNotice(attention.error));
   const { grid, order } = attention.data;
   const removed = decode(store.state.removed, grid);
   const remaining = order[store.state.ranking][chosenLayer(attention.data) - 1].filter((cell) =>

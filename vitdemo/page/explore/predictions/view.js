@@ -1,8 +1,8 @@
 // The predictions: the chosen model's first, with its classes, then each other model's in one line that can be opened.
 // The true class of a test image is marked, and an image unlike the training images has a warning. One sentence is for
 // screen readers.
-import { classBar } from "../../components/class_bars.js";
-import { notice, probability } from "../../components/shared.js";
+import { drawClassBar } from "../../components/class_bars.js";
+import { drawNotice, formatProbability } from "../../components/shared.js";
 import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
@@ -11,7 +11,7 @@ const texts = TEXTS.predictions;
 
 function rows({ classes, probabilities, label: truth }) {
   return markup`<ul>${
-    classes.map((name, i) => classBar(name, probabilities[i], { truth, isFirst: i === 0 }))
+    classes.map((name, i) => drawClassBar(name, probabilities[i], { truth, isFirst: i === 0 }))
   }</ul>`;
 }
 
@@ -25,7 +25,7 @@ function chosenCard(model) {
 
 function otherCard(model, isOpen) {
   const kind = model.label === null ? "" : model.classes[0] === model.label ? "true" : "wrong";
-  const best = `${model.classes[0]} ${probability(model.probabilities[0])}`;
+  const best = `${model.classes[0]} ${formatProbability(model.probabilities[0])}`;
   return markup`<details class="card" .open=${isOpen} data-run=${model.run}>
     <summary title=${model.about}><h2><span>${model.run}</span><b class=${kind}>${best}</b></h2></summary>
     ${rows(model)}${warning(model)}${foot(model)}
@@ -35,7 +35,7 @@ function otherCard(model, isOpen) {
 function speak({ label, models }) {
   const spoken = models.map(({ run, classes, probabilities, unusual }) => {
     const remark = unusual ? ` (${unusual.replace(/\.$/, "")})` : "";
-    return `${run}: ${classes[0]}, ${probability(probabilities[0])}${remark}`;
+    return `${run}: ${classes[0]}, ${formatProbability(probabilities[0])}${remark}`;
   });
   return [`${spoken.join("; ")}.`, ...(label ? [fill(texts.true_class, { label })] : [])].join(" ");
 }
@@ -64,10 +64,10 @@ function create(element) {
       ...others.map((model) => otherCard(model, open.includes(model.run))),
     ];
     drawn = { cards, spoken: speak(data), notes: data.notes };
-    show(data.problems.map(notice));
+    show(data.problems.map(drawNotice));
   }
   show(nothing);
-  return { render, showError: (text) => show(notice(text)) };
+  return { render, showError: (text) => show(drawNotice(text)) };
 }
 
 store.define("predictions", { skeleton: "rows", follows: ["model"], create });

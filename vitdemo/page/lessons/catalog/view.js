@@ -1,6 +1,6 @@
 // Lessons as numbered cards, with the progress that is saved in this browser. Only the lesson to do next has a primary
 // button.
-import { notice } from "../../components/shared.js";
+import { drawNotice } from "../../components/shared.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, fillPlural, TEXTS } from "../../texts.js";
@@ -73,6 +73,9 @@ store.define("lesson_catalog", {
     const next = all.find(({ isBegun }) => isBegun) ?? all.find(({ isFinished }) => !isFinished);
     const isFirstVisit = all.every(({ isBegun, isFinished }) => !isBegun && !isFinished);
     const cards = all.map((lesson) => card(lesson, lesson === next, isFirstVisit));
-    render(markup`<ol class="cards">${cards}</ol><div class="notes">${messages.map(notice)}</div>`, element);
+    render(
+      markup`<ol class="cards">${cards}</ol><div class="notes">${messages.map(drawNotice)}</div>`,
+      element,
+    );
   },
 });

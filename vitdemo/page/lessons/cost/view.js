@@ -1,8 +1,8 @@
 // The cost of a model as a table, with buttons that measure its latency and make it the baseline.
-import { documentIn } from "../../components/documents.js";
-import { actionButton } from "../../components/shared.js";
-import { progressLine } from "../../components/task_panel.js";
-import { elementOf, markup, render } from "../../markup.js";
+import { createDocument } from "../../components/documents.js";
+import { drawActionButton } from "../../components/shared.js";
+import { createProgressLine } from "../../components/task_panel.js";
+import { makeElement, markup, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { TEXTS } from "../../texts.js";
 
@@ -11,7 +11,7 @@ const SIZES = ["image", "patch", "width", "depth", "heads"].map((name) => `cost.
 const BASELINE = "cost.baseline";
 
 function create(element) {
-  const button = (...options) => elementOf(actionButton(...options));
+  const button = (...options) => makeElement(drawActionButton(...options));
   const start = () => store.startTask("cost.measure", listen, SIZES);
   const setBaseline = () => store.set({ [BASELINE]: SIZES.map((name) => store.state[name]).join(",") });
   const measure = button(texts.measure, start, "cost-measure");
@@ -20,14 +20,14 @@ function create(element) {
     store.cancelTask();
     measure.focus();
   });
-  const progress = progressLine("", cancel);
+  const progress = createProgressLine("", cancel);
   render(
     markup`<div class="vd-task"><div class="buttons">${measure}${keep}</div></div>
       <div class="article"></div><div class="article"></div>${progress.place}`,
     element,
   );
   const [drawTable, drawLatency] = [...element.querySelectorAll(".article")].map((place) =>
-    documentIn(place)
+    createDocument(place)
   );
 
   function listen(message) {

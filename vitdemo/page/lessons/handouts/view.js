@@ -1,7 +1,7 @@
 // Buttons that save the handout of the chosen lesson.
-import { actionButton, saveText } from "../../components/shared.js";
-import { progressLine } from "../../components/task_panel.js";
-import { elementOf, markup, render } from "../../markup.js";
+import { drawActionButton, saveText } from "../../components/shared.js";
+import { createProgressLine } from "../../components/task_panel.js";
+import { makeElement, markup, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { TEXTS } from "../../texts.js";
 
@@ -13,7 +13,7 @@ const BUTTONS = { // by the name of the task
 const KEY = "handouts.lesson";
 
 function create(element) {
-  const button = (...options) => elementOf(actionButton(...options));
+  const button = (...options) => makeElement(drawActionButton(...options));
   const buttons = Object.entries(BUTTONS).map(([task, { id, text }]) =>
     button(text, () => store.startTask(task, listen, [KEY]), id)
   );
@@ -21,7 +21,7 @@ function create(element) {
     store.cancelTask();
     buttons[0].focus();
   });
-  const progress = progressLine("", cancel);
+  const progress = createProgressLine("", cancel);
 
   function listen(message) {
     progress.show(message);

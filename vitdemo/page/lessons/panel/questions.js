@@ -1,6 +1,6 @@
 // Lesson question as a form: multiple choice, a number, or a free text answer.
-import { marked } from "../../components/shared.js";
-import { elementOf, markup, nothing, render } from "../../markup.js";
+import { drawMarkdown } from "../../components/shared.js";
+import { makeElement, markup, nothing, render } from "../../markup.js";
 import { fill, TEXTS } from "../../texts.js";
 
 const texts = TEXTS.panel;
@@ -12,16 +12,16 @@ function describe(question, isCovered) {
     isCovered ? texts.covered : "",
     Number(tolerance) ? fill(texts.tolerance, { tolerance }) : "",
   ].filter(Boolean);
-  return markup`<p>${marked(question.words)}</p>${
+  return markup`<p>${drawMarkdown(question.words)}</p>${
     notes.length ? markup`<small>${notes.join(" ")}</small>` : nothing
   }`;
 }
 
 function makeField({ words, choices, free }) {
-  if (free && !choices.length) return elementOf(markup`<textarea rows="3" aria-label=${words}></textarea>`);
+  if (free && !choices.length) return makeElement(markup`<textarea rows="3" aria-label=${words}></textarea>`);
   const choice = (text, i) =>
-    markup`<label><input type="radio" name="answer" value=${i}><span>${marked(text)}</span></label>`;
-  return elementOf(
+    markup`<label><input type="radio" name="answer" value=${i}><span>${drawMarkdown(text)}</span></label>`;
+  return makeElement(
     choices.length
       ? markup`<div role="radiogroup" aria-label=${words}>${choices.map(choice)}</div>`
       : markup`<input type="text" inputmode="decimal" aria-label=${words}>`,

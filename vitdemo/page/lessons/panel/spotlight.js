@@ -1,6 +1,6 @@
 // Outlines the element of the page that a lesson step points at, scrolls to it, and hides elements that would reveal
 // an answer.
-import { elementOf, markup } from "../../markup.js";
+import { makeElement, markup } from "../../markup.js";
 
 const SEEK_TIME = 8000; // milliseconds that the parts of a view may need to appear
 const EVERY = 300; // milliseconds between two searches for the element
@@ -72,7 +72,7 @@ export function show(selector) {
   requestAnimationFrame(() => {
     const { left, top, width, height } = found.getBoundingClientRect();
     const place = `left: ${left - 4}px; top: ${top - 4}px; width: ${width + 8}px; height: ${height + 8}px`;
-    shade = elementOf(markup`<div class="vd-dim" style=${place}></div>`);
+    shade = makeElement(markup`<div class="vd-dim" style=${place}></div>`);
     document.body.append(shade);
   });
   return true;

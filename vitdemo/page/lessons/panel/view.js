@@ -1,7 +1,7 @@
 // Panel with the chosen lesson, next to all tabs. The lesson and its step are the state keys `lesson` and `step`. Steps
 // count from 1; the step after the last one is the end of the lesson. The user completes tasks by clicks and changes
 // anywhere on the page; nothing about them is sent to the server.
-import { marked, notice } from "../../components/shared.js";
+import { drawMarkdown, drawNotice } from "../../components/shared.js";
 import { markup, nothing, render as renderInto } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, fillPlural, TEXTS } from "../../texts.js";
@@ -88,7 +88,7 @@ function clear({ lesson }) {
   drawMessage(texts.loading);
 }
 
-const paragraphs = (words) => words.map((text) => markup`<p>${marked(text)}</p>`);
+const paragraphs = (words) => words.map((text) => markup`<p>${drawMarkdown(text)}</p>`);
 
 function drawMessage(title, message = nothing) {
   place.firstElementChild.classList.add("empty");
@@ -101,7 +101,7 @@ function drawMessage(title, message = nothing) {
 function showError(message) {
   content = null;
   drawn = 0;
-  drawMessage(texts.unavailable, notice(message));
+  drawMessage(texts.unavailable, drawNotice(message));
 }
 
 function render(data, state) {
@@ -161,7 +161,7 @@ function drawTask() {
   const { cover, do: words, question, ring, task } = currentStep();
   const done = Boolean(task || question) && isDone();
   part("do").classList.toggle("done", done);
-  const instruction = () => markup`<b>${done ? texts.done : texts.try_it}</b>${marked(words)}`;
+  const instruction = () => markup`<b>${done ? texts.done : texts.try_it}</b>${drawMarkdown(words)}`;
   renderInto(words ? instruction() : nothing, part("do"));
   const isLast = drawn === content.lesson.steps.length;
   part("on").textContent = isLast ? texts.finish : done || !(task || question) ? texts.next : texts.skip;
@@ -188,7 +188,7 @@ function drawEnd() {
     markup`${paragraphs([fill(texts.following, { title: next.title })])}<button type="button"
       @click=${showAll}>${texts.show_all}</button>`;
   renderInto(
-    markup`<p>${texts.goal}${marked(goal)}</p><p>${reached.length ? `${reached.join(", ")}.` : ""}</p>${
+    markup`<p>${texts.goal}${drawMarkdown(goal)}</p><p>${reached.length ? `${reached.join(", ")}.` : ""}</p>${
       next ? following() : nothing
     }`,
     part("text"),

@@ -1,8 +1,8 @@
 // Confusion matrix of buttons with arrow-key navigation. At its right are the images of the chosen cell; without a
 // cell, a list of the largest errors. The cell is a text of the view state: true and predicted class.
-import { documentIn } from "../../components/documents.js";
-import { galleryIn, resetPageOf } from "../../components/gallery.js";
-import { actionButton, csv, roving, saveText } from "../../components/shared.js";
+import { createDocument } from "../../components/documents.js";
+import { createGallery, resetPageOf } from "../../components/gallery.js";
+import { createRoving, drawActionButton, formatCsv, saveText } from "../../components/shared.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
@@ -49,7 +49,7 @@ function table(value, chosen) {
   const { classes } = value;
   const names = new Set(classes.flatMap((_, i) => classes.map((__, j) => encode(value, i, j))));
   const stop = names.has(chosen) ? chosen : encode(value, 0, 0); // the cell that Tab reaches
-  const keys = roving(() => classes.length);
+  const keys = createRoving(() => classes.length);
   const head = [texts.corner, ...classes].map((text) => markup`<th scope="col">${text}</th>`);
   const row = (text, i) =>
     markup`<tr><th scope="row">${text}</th>${classes.map((_, j) => cell(value, i, j, chosen, stop))}</tr>`;
@@ -62,8 +62,8 @@ function saveButton(value) {
     [texts.corner, ...value.classes],
     ...value.classes.map((name, i) => [name, ...value.values[i]]),
   ];
-  const save = () => saveText(csv(rows), `${value.file}.csv`, "text/csv");
-  return actionButton(TEXTS.shared.download_csv, save);
+  const save = () => saveText(formatCsv(rows), `${value.file}.csv`, "text/csv");
+  return drawActionButton(TEXTS.shared.download_csv, save);
 }
 
 function pairs({ run, pairs: all }) {
@@ -98,7 +98,7 @@ store.define("confusion_cell", {
       element,
     );
     const [list, back, title] = element.children;
-    const [drawTitle, drawPictures] = [documentIn(title), galleryIn(element, "confusion")];
+    const [drawTitle, drawPictures] = [createDocument(title), createGallery(element, "confusion")];
     function draw(data, state) {
       const { title: blocks = [], pictures = null } = data;
       render(data.pairs ? pairs(data) : nothing, list);

@@ -1,6 +1,6 @@
 // The Errors tab: buttons that filter test images, and the gallery of these images.
-import { galleryIn, resetPageOf } from "../../components/gallery.js";
-import { roving } from "../../components/shared.js";
+import { createGallery, resetPageOf } from "../../components/gallery.js";
+import { createRoving } from "../../components/shared.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { fillParts, TEXTS } from "../../texts.js";
@@ -52,7 +52,7 @@ function choosePair([first, second]) {
 // A row of buttons with counts; `isPressed(chip)` marks the pressed ones.
 function chipRow(chips, group, isPressed, choose) {
   const inARow = (buttons) => buttons.filter(({ offsetTop }) => offsetTop === buttons[0].offsetTop).length;
-  const keys = roving((buttons) => inARow(buttons), true);
+  const keys = createRoving((buttons) => inARow(buttons), true);
   const stop = chips.find(isPressed) ?? chips[0];
   const button = (chip) => {
     const { pick, words, count, off, spoken } = chip;
@@ -107,6 +107,6 @@ store.define("errors_pictures", {
   skeleton: "tiles",
   follows: ["errors.all_models"],
   create(element) {
-    return { render: galleryIn(element, "errors") };
+    return { render: createGallery(element, "errors") };
   },
 });

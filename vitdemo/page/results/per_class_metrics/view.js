@@ -1,6 +1,6 @@
 // Dot plot of precision and recall: a button per class, worst class first. A chosen class shows its curves.
-import { documentIn } from "../../components/documents.js";
-import { roving, settle } from "../../components/shared.js";
+import { createDocument } from "../../components/documents.js";
+import { createRoving, setTabStop } from "../../components/shared.js";
 import { markup, nothing, render, shapes } from "../../markup.js";
 import * as store from "../../store.js";
 import { TEXTS } from "../../texts.js";
@@ -58,7 +58,7 @@ function row({ name, isTested, spoken, marks }, plot, isChosen) {
 
 // The values of the class under the pointer or with the focus stand below the plot.
 function plotIn(place) {
-  const keys = roving(() => 1);
+  const keys = createRoving(() => 1);
   let drawn = null;
   let read = texts.hint;
 
@@ -86,7 +86,7 @@ function plotIn(place) {
     drawn = plot;
     draw(plot, chosen[0] === "" ? [plot?.rows[0]?.name] : chosen); // before a choice, the curves show the worst class
     const buttons = [...place.querySelectorAll("button")];
-    settle(buttons, buttons.find((button) => button === document.activeElement) ?? buttons[0]);
+    setTabStop(buttons, buttons.find((button) => button === document.activeElement) ?? buttons[0]);
   };
 }
 
@@ -99,7 +99,11 @@ store.define("class_metrics", {
       element,
     );
     const [summary, plot, details] = element.children;
-    const [drawSummary, drawPlot, drawDetails] = [documentIn(summary), plotIn(plot), documentIn(details)];
+    const [drawSummary, drawPlot, drawDetails] = [
+      createDocument(summary),
+      plotIn(plot),
+      createDocument(details),
+    ];
     function draw({ summary: blocks, plot: values, details: folds }, chosen) {
       drawSummary(blocks);
       drawPlot(values, chosen);

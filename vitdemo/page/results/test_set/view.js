@@ -1,8 +1,8 @@
 // The user's own test set: upload, evaluation of all models with its classes, and a table of both accuracies.
-import { documentIn } from "../../components/documents.js";
-import { actionButton, notice } from "../../components/shared.js";
-import { progressLine } from "../../components/task_panel.js";
-import { filesOfFolder, folderOf, takeFiles, uploadFiles } from "../../components/uploads.js";
+import { createDocument } from "../../components/documents.js";
+import { drawActionButton, drawNotice } from "../../components/shared.js";
+import { createProgressLine } from "../../components/task_panel.js";
+import { getFolder, listFolderFiles, takeFiles, uploadFiles } from "../../components/uploads.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { fillPlural, TEXTS } from "../../texts.js";
@@ -19,16 +19,16 @@ store.watch([TESTS], (state, changes) => {
 });
 
 function createTestSet(element, { upload }) {
-  const progress = progressLine(texts.images);
+  const progress = createProgressLine(texts.images);
   const table = document.createElement("div");
   table.className = "article";
-  const drawTable = documentIn(table);
+  const drawTable = createDocument(table);
   let drawn = null; // the last payload
   let running = false; // whether the evaluation runs
   let message = nothing; // about the last upload or evaluation
 
   function say(text) {
-    message = text ? notice(text) : nothing;
+    message = text ? drawNotice(text) : nothing;
     draw();
   }
 
@@ -58,9 +58,9 @@ function createTestSet(element, { upload }) {
   }
 
   async function sendFolder({ target }) {
-    const files = filesOfFolder(takeFiles(target), drawn.system, MAX_FILES, say);
+    const files = listFolderFiles(takeFiles(target), drawn.system, MAX_FILES, say);
     const sent = files && await uploadFiles(files, upload, say);
-    if (sent?.paths.length) add({ paths: sent.paths, folders: sent.files.map(folderOf) });
+    if (sent?.paths.length) add({ paths: sent.paths, folders: sent.files.map(getFolder) });
   }
 
   const form = () =>
@@ -80,7 +80,8 @@ function createTestSet(element, { upload }) {
     markup`<button type="button" class="vd-download primary" id="tests-evaluate" @click=${evaluate}>${
       fillPlural(texts, "evaluate", drawn.pending)
     }</button>`;
-  const cancelButton = () => actionButton(TEXTS.task_panel.cancel, () => store.stopTask(), "tests-cancel");
+  const cancelButton = () =>
+    drawActionButton(TEXTS.task_panel.cancel, () => store.stopTask(), "tests-cancel");
   const remove = () => store.act("tests.remove", {}, say);
 
   function chosen() {
@@ -91,7 +92,7 @@ function createTestSet(element, { upload }) {
         <summary>${texts.accuracies}</summary>${table}
       </details>
       <div class="buttons">${drawn.pending && !running ? evaluateButton() : nothing}${
-      running ? cancelButton() : actionButton(texts.remove, remove, "tests-remove")
+      running ? cancelButton() : drawActionButton(texts.remove, remove, "tests-remove")
     }</div>`;
   }
 

@@ -1,5 +1,5 @@
 // Plots of training curves: smoothing and axes without a request. All plots and the animation show the same epoch.
-import { linePlotsIn, smoothCurve } from "../../components/line_plots.js";
+import { createLinePlots, smoothCurve } from "../../components/line_plots.js";
 import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
 
@@ -15,7 +15,7 @@ function linesOf({ x, y, ...line }, positions, axis, smoothing) {
   return [{ ...original, faint: true }, { ...original, y: smoothCurve(y, smoothing), read: false }];
 }
 
-// The value of `linePlotsIn` for the data and the display settings.
+// The value of `createLinePlots` for the data and the display settings.
 function plotsOf({ message, note, axes, x: positions, plots }, state) {
   if (message) return { problems: [message] };
   const [smoothing, scale, axis] = [SMOOTHING, SCALE, AXIS].map((key) => state[key]);
@@ -38,9 +38,9 @@ export function trainingPlotsIn(root, options = {}) {
   const listen = (at) => {
     if (store.state[AXIS] === "epoch") store.set({ [EPOCH]: at });
   };
-  const draw = linePlotsIn(root, { ...options, listen });
+  const draw = createLinePlots(root, { ...options, listen });
   const readEpoch = (state) => {
-    if (state[AXIS] === "epoch") draw.readAt(state[EPOCH] || "");
+    if (state[AXIS] === "epoch") draw.showValuesAt(state[EPOCH] || "");
   };
   store.watch([EPOCH], readEpoch);
   return (data, state) => {

@@ -1,6 +1,6 @@
 // Shows the epochs of the animation one at a time, without requests to the server.
-import { classBar } from "../../components/class_bars.js";
-import { notice, paint } from "../../components/shared.js";
+import { drawClassBar } from "../../components/class_bars.js";
+import { drawNotice, drawValues } from "../../components/shared.js";
 import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
@@ -74,7 +74,7 @@ function create(element) {
     const i = chosenIndex();
     const l = Math.min(store.state[KEYS.layer] || layers, layers);
     const [epoch, predicted] = [epochs[i], data.predicted[i]];
-    const bar = (name, c) => classBar(name, shares[i][c], { truth, isFirst: name === predicted });
+    const bar = (name, c) => drawClassBar(name, shares[i][c], { truth, isFirst: name === predicted });
     const epochText = fill(texts.epoch, { epoch, epochs: epochs.at(-1) });
     const range = {
       min: 0,
@@ -103,7 +103,7 @@ function create(element) {
         </div>`,
       element,
     );
-    paint(element.querySelector("canvas"), maps[i][l - 1], grid);
+    drawValues(element.querySelector("canvas"), maps[i][l - 1], grid);
   }
 
   function render(found) {
@@ -118,7 +118,7 @@ function create(element) {
 
   waitForScroll(element);
   if (!store.state.image) say(hint(texts.no_image));
-  return { render, showError: (message) => say(notice(message)) };
+  return { render, showError: (message) => say(drawNotice(message)) };
 }
 
 store.define("image_across_epochs", {

@@ -1,5 +1,5 @@
 // More about the chosen runs: further curves, texts and tables, which are requested while the fold is open.
-import { documentIn } from "../../components/documents.js";
+import { createDocument } from "../../components/documents.js";
 import { openAblation } from "../../results/compare/recipe_ablation/view.js";
 import { markup, render } from "../../markup.js";
 import * as store from "../../store.js";
@@ -17,7 +17,7 @@ function create(element) {
   );
   const [, curves, text] = element.firstElementChild.children;
   const drawCurves = trainingPlots.trainingPlotsIn(curves, { hasSlider: false });
-  const drawText = documentIn(text, (name) => openAblation(name));
+  const drawText = createDocument(text, (name) => openAblation(name));
   let drawn = null; // blocks of the drawn document
   return {
     render(data, state) {

@@ -1,6 +1,6 @@
 // The training runs that were started on the page, and live curves of one run.
-import { linePlotsIn } from "../../components/line_plots.js";
-import { taskRowsIn } from "../../components/task_rows.js";
+import { createLinePlots } from "../../components/line_plots.js";
+import { createTaskRows } from "../../components/task_rows.js";
 import { markup, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { TEXTS } from "../../texts.js";
@@ -14,7 +14,7 @@ store.define("training_jobs", {
   create(element, { trigger }) {
     render(markup`<p class="note" role="status"></p><div></div>`, element);
     const [note, list] = element.children;
-    const draw = taskRowsIn(list, texts.no_jobs, (action) => trigger("act", action));
+    const draw = createTaskRows(list, texts.no_jobs, (action) => trigger("act", action));
     return {
       render: ({ rows, note: text }) => {
         draw(rows);
@@ -27,7 +27,7 @@ store.define("training_jobs", {
 store.define("live_curves", {
   pollSeconds,
   create(element) {
-    const draw = linePlotsIn(element);
+    const draw = createLinePlots(element);
     return { render: ({ plots }) => draw(plots) };
   },
 });

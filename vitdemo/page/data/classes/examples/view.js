@@ -1,5 +1,5 @@
 // Rows of example images, one row per class. All images are parts of one sheet.
-import { roving, sheetStyle } from "../../../components/shared.js";
+import { createRoving, formatSheetStyle } from "../../../components/shared.js";
 import { markup, render as draw } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fill, fillPlural, TEXTS } from "../../../texts.js";
@@ -8,7 +8,7 @@ const texts = TEXTS.examples;
 
 function button(value, name, number, at) {
   const rows = Math.ceil(value.numbers.flat().length / value.columns);
-  const style = sheetStyle(value.sheet, at, value.columns, rows);
+  const style = formatSheetStyle(value.sheet, at, value.columns, rows);
   const words = fill(texts.image, { name, number });
   const image = { source: `test:${number}`, path: null, at: 0.5 };
   return markup`<button type="button" class="vd-cut" style=${style} title=${words} aria-label=${words}
@@ -20,7 +20,7 @@ store.define("class_examples", {
   skeleton: "tiles",
   isIndependent: true,
   render(element, value) {
-    const keys = roving(() => value.columns);
+    const keys = createRoving(() => value.columns);
     let at = 0;
     const row = (name, k) =>
       markup`<div class="row"><strong>${name}</strong>${

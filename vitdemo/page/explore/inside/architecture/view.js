@@ -1,7 +1,13 @@
 // The parts of a model from the image to the prediction, drawn with the results of this image. A click on a part opens
 // its explanation by clicking the page's own controls.
-import { caption, folded, signed } from "../../../components/grid.js";
-import { largest, marked, paint, probability, shade } from "../../../components/shared.js";
+import { drawCaption, drawFoldedTable, formatSigned } from "../../../components/grid.js";
+import {
+  drawMarkdown,
+  drawValues,
+  findLargest,
+  formatProbability,
+  getColour,
+} from "../../../components/shared.js";
 import { markup, nothing, render } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fill, formatNumber, TEXTS } from "../../../texts.js";
@@ -16,9 +22,9 @@ function open({ part, section }) {
 // A box with a drawing, a title and a description; a button if it has a link.
 function box({ title, description, link }, { drawing = nothing, strip = nothing } = {}) {
   const opening = () => markup`<u>${fill(texts.open, { title: link.title })}</u>`;
-  const words = markup`<span class="words"><strong>${title}</strong><small>${marked(description)}</small> ${
-    link ? opening() : nothing
-  }</span>`;
+  const words = markup`<span class="words"><strong>${title}</strong><small>${
+    drawMarkdown(description)
+  }</small> ${link ? opening() : nothing}</span>`;
   const content = markup`${drawing}${words}${strip}`;
   if (!link) return markup`<div class="part">${content}</div>`;
   return markup`<button type="button" class="part" data-pick=${title} @click=${() =>
@@ -38,7 +44,7 @@ function patches(value) {
 function heat(values, className = "") {
   const canvas = document.createElement("canvas");
   canvas.className = className;
-  paint(canvas, values.flat(), [values.length, values[0].length]);
+  drawValues(canvas, values.flat(), [values.length, values[0].length]);
   return canvas;
 }
 
@@ -52,19 +58,21 @@ const maps = (value) =>
   );
 
 function contributions({ steps, answers }) {
-  const limit = largest(steps.contributions);
+  const limit = findLargest(steps.contributions);
   return columns(steps.contributions.map((each, i) => {
     const size = (50 * Math.abs(each)) / (limit || 1);
-    const colour = `rgb(${shade(each > 0 ? 0.84 : 0.16).join(" ")})`;
+    const colour = `rgb(${getColour(each > 0 ? 0.84 : 0.16).join(" ")})`;
     const style = `height: ${size}%; ${each < 0 ? "top" : "bottom"}: 50%; background: ${colour}`;
-    const title = fill(texts.contribution, { layer: i + 1, value: signed(each), name: answers[0][0] });
-    return markup`<span class="signed" title=${title}><i style=${style}></i><b>${signed(each, 1)}</b></span>`;
+    const title = fill(texts.contribution, { layer: i + 1, value: formatSigned(each), name: answers[0][0] });
+    return markup`<span class="signed" title=${title}><i style=${style}></i><b>${
+      formatSigned(each, 1)
+    }</b></span>`;
   }));
 }
 
 function lens({ steps, answers }) {
   return columns(steps.probabilities.map((each, i) => {
-    const values = { layer: i + 1, name: answers[0][0], probability: probability(each) };
+    const values = { layer: i + 1, name: answers[0][0], probability: formatProbability(each) };
     return markup`<span class="rising" title=${fill(texts.probability, values)}><i style="height: ${
       100 * each
     }%"></i><b>${(100 * each).toFixed(0)}</b></span>`;
@@ -101,7 +109,7 @@ function layers(value) {
 function prediction({ answers }) {
   const row = ([name, share]) =>
     markup`<span class="answer"><span>${name}</span><i style="width: ${100 * share}%"></i><b>${
-      probability(share)
+      formatProbability(share)
     }</b></span>`;
   return markup`<div class="part"><span class="words"><strong>${texts.prediction}</strong>${
     answers.map(row)
@@ -135,15 +143,15 @@ const convolutional = (value) => [
 function sizes({ parts }) {
   const total = (name) => parts.reduce((sum, each) => sum + each[name], 0);
   const [parameters, macs] = [total("parameters"), total("macs")];
-  const cell = (count, all) => `${formatNumber(count)} (${probability(count / (all || 1))})`;
+  const cell = (count, all) => `${formatNumber(count)} (${formatProbability(count / (all || 1))})`;
   const rows = parts.map((each) => [each.title, cell(each.parameters, parameters), cell(each.macs, macs)]);
   rows.push([texts.total, formatNumber(parameters), formatNumber(macs)]);
-  return folded(texts.numbers, [texts.part, texts.parameters, texts.macs], rows);
+  return drawFoldedTable(texts.numbers, [texts.part, texts.parameters, texts.macs], rows);
 }
 
 function draw(place, value) {
   const flow = (value.steps ? transformer : convolutional)(value);
-  render(markup`${caption(value.words)}<ol class="flow">${flow}</ol>${sizes(value)}`, place);
+  render(markup`${drawCaption(value.words)}<ol class="flow">${flow}</ol>${sizes(value)}`, place);
 }
 
 store.define("architecture", { skeleton: "figures", render: draw });

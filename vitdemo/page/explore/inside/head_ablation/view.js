@@ -1,9 +1,22 @@
 // Head ablation: a button for each head, coloured by its effect on the prediction; a pressed button
 // means "off". `state.heads_off` lists the heads that are off, as "3.1 4.2" (layer.head, from 1).
-import { about, caption, folded, grid, scale, signed } from "../../../components/grid.js";
-import { actionButton, largest, marked, notice, shade } from "../../../components/shared.js";
-import { taskPanel } from "../../../components/task_panel.js";
-import { elementOf, markup, nothing, render as draw } from "../../../markup.js";
+import {
+  drawAbout,
+  drawCaption,
+  drawFoldedTable,
+  drawGrid,
+  drawScale,
+  formatSigned,
+} from "../../../components/grid.js";
+import {
+  drawActionButton,
+  drawMarkdown,
+  drawNotice,
+  findLargest,
+  getColour,
+} from "../../../components/shared.js";
+import { createTaskPanel } from "../../../components/task_panel.js";
+import { makeElement, markup, nothing, render as draw } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fill, TEXTS } from "../../../texts.js";
 
@@ -31,7 +44,7 @@ const texts = TEXTS.head_ablation;
 
 function wall(value, heads) {
   const { name, change, probability } = value;
-  const limit = largest(change.flat());
+  const limit = findLargest(change.flat());
   const rows = change.map((line, l) => ({
     name: fill(texts.row, { layer: l + 1 }),
     cells: line.map((effect, h) => {
@@ -41,35 +54,38 @@ function wall(value, heads) {
         layer: l + 1,
         head: h + 1,
         name,
-        logit: signed(effect),
-        points: signed(100 * probability[l][h], 1),
+        logit: formatSigned(effect),
+        points: formatSigned(100 * probability[l][h], 1),
       };
       return {
-        text: isOff ? texts.off : signed(effect),
+        text: isOff ? texts.off : formatSigned(effect),
         pick,
         pressed: isOff,
         label: fill(isOff ? texts.head_off : texts.head_on, numbers),
-        rgb: shade(limit > 0 ? (1 - effect / limit) / 2 : 0.5), // the head supports the class if the logit drops without the head
+        rgb: getColour(limit > 0 ? (1 - effect / limit) / 2 : 0.5), // the head supports the class if the logit drops without the head
       };
     }),
   }));
   const columns = change[0].map((_, h) => ({ text: h + 1 }));
   return [
-    grid({ caption: texts.grid, corner: "", columns, rows, look: "vd-heads" }, (pick) => toggle(value, pick)),
-    scale(signed(-limit), signed(limit), texts.scale, true),
+    drawGrid(
+      { caption: texts.grid, corner: "", columns, rows, look: "vd-heads" },
+      (pick) => toggle(value, pick),
+    ),
+    drawScale(formatSigned(-limit), formatSigned(limit), texts.scale, true),
   ];
 }
 
 function render(element, value, state) {
-  const row = (line, l) => [String(l + 1), ...line.map((change) => signed(100 * change))];
+  const row = (line, l) => [String(l + 1), ...line.map((change) => formatSigned(100 * change))];
   const head = [
     texts.layer_column,
     ...value.change[0].map((_, h) => fill(texts.head_column, { head: h + 1 })),
   ];
   draw(
-    markup`${caption(value.words)}${wall(value, parse(value, state.heads_off))}${
-      folded(fill(texts.numbers, { name: value.name }), head, value.probability.map(row))
-    }${about(value.about)}`,
+    markup`${drawCaption(value.words)}${wall(value, parse(value, state.heads_off))}${
+      drawFoldedTable(fill(texts.numbers, { name: value.name }), head, value.probability.map(row))
+    }${drawAbout(value.about)}`,
     element,
   );
 }
@@ -78,10 +94,10 @@ function render(element, value, state) {
 
 const TASK = "head_ablation.accuracy";
 const drawEnd = ({ data, error }) =>
-  data ? markup`<p role="status">${marked(data)}</p>` : notice(error ?? texts.cancelled);
+  data ? markup`<p role="status">${drawMarkdown(data)}</p>` : drawNotice(error ?? texts.cancelled);
 const starts = [{ id: "measure-accuracy", text: texts.measure, task: TASK }];
-const panel = taskPanel({ starts, unit: texts.predictions, watched: () => ["model"], drawEnd });
-panel.buttons.prepend(elementOf(actionButton(texts.switch_on, () => switchOff(""))));
+const panel = createTaskPanel({ starts, unit: texts.predictions, getWatched: () => ["model"], drawEnd });
+panel.buttons.prepend(makeElement(drawActionButton(texts.switch_on, () => switchOff(""))));
 
 store.define("head_ablation", {
   skeleton: "tiles",

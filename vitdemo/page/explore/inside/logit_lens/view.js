@@ -1,7 +1,14 @@
 // Predictions after each layer, and the class of each patch after the chosen layer. A change of the
 // layer needs no request.
-import { about, caption, foldedGrid, fromHex, grid, painted } from "../../../components/grid.js";
-import { probability, range, shade } from "../../../components/shared.js";
+import {
+  drawAbout,
+  drawCaption,
+  drawFoldedGrid,
+  drawGrid,
+  formatCellStyle,
+  parseHex,
+} from "../../../components/grid.js";
+import { formatProbability, getColour, makeRange } from "../../../components/shared.js";
 import { markup, render as draw } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fill, TEXTS } from "../../../texts.js";
@@ -20,14 +27,14 @@ function strip({ answers, classes }, layer, choose) {
   }));
   const cell = (share, name, i) => ({
     text: (100 * share).toFixed(0),
-    label: placed(i, texts.cell, texts.cell_before, { name, probability: probability(share) }),
-    rgb: shade(share, false),
+    label: placed(i, texts.cell, texts.cell_before, { name, probability: formatProbability(share) }),
+    rgb: getColour(share, false),
   });
   const rows = classes.map((name, c) => ({
     name,
     cells: answers.map((shares, i) => cell(shares[c], name, i)),
   }));
-  return grid(
+  return drawGrid(
     { caption: texts.strip, corner: texts.layer, columns, rows, look: "vd-strip" },
     (pick) => choose(Number(pick)),
   );
@@ -36,13 +43,19 @@ function strip({ answers, classes }, layer, choose) {
 function patches(value, layer) {
   const [rows, columns] = value.grid;
   const [predicted, shares] = [value.predicted[layer].map((c) => value.named[c]), value.shares[layer]];
-  const lines = (each) => range(rows, (i) => range(columns, (j) => each(i * columns + j, i + 1, j + 1)));
+  const lines = (each) =>
+    makeRange(rows, (i) => makeRange(columns, (j) => each(i * columns + j, i + 1, j + 1)));
   const cell = (p, row, column) => ({
     text: predicted[p].short,
-    rgb: fromHex(predicted[p].colour),
-    label: fill(texts.patch, { row, column, name: predicted[p].name, probability: probability(shares[p]) }),
+    rgb: parseHex(predicted[p].colour),
+    label: fill(texts.patch, {
+      row,
+      column,
+      name: predicted[p].name,
+      probability: formatProbability(shares[p]),
+    }),
   });
-  const map = grid({
+  const map = drawGrid({
     caption: placed(layer, texts.patches, texts.patches_before),
     rows: lines(cell).map((cells) => ({ cells })),
     look: "vd-patches",
@@ -58,14 +71,14 @@ function patches(value, layer) {
   for (const each of predicted) counts.set(each, (counts.get(each) ?? 0) + 1);
   const legend = [...counts].sort(([, a], [, b]) => b - a).map(([{ name, short, colour }, count]) => {
     const words = ` ${fill(texts.count, { name, count, total: rows * columns })}`;
-    return markup`<li><i style=${painted(fromHex(colour))}>${short}</i>${words}</li>`;
+    return markup`<li><i style=${formatCellStyle(parseHex(colour))}>${short}</i>${words}</li>`;
   });
   const numbers = lines((p) => `${predicted[p].name} ${(100 * shares[p]).toFixed(1)}`);
   return markup`<div id="lens-patches">
-    ${caption(value.words[1], texts.approximate)}
+    ${drawCaption(value.words[1], texts.approximate)}
     <div class="vd-pair">${figure}${map}</div>
     <ul class="classes">${legend}</ul>
-    ${foldedGrid(texts.numbers, texts.row, numbers)}
+    ${drawFoldedGrid(texts.numbers, texts.row, numbers)}
   </div>`;
 }
 
@@ -85,9 +98,9 @@ store.define("logit_lens", {
     const last = value.answers.length - 1;
     const layer = isBeforeFirst ? 0 : Math.min(state.layer || last, last);
     draw(
-      markup`${caption(value.words[0], texts.approximate)}${strip(value, layer, choose)}${
+      markup`${drawCaption(value.words[0], texts.approximate)}${strip(value, layer, choose)}${
         patches(value, layer)
-      }${about(value.about)}`,
+      }${drawAbout(value.about)}`,
       element,
     );
   },

@@ -1,9 +1,16 @@
 // One head, number by number: all results follow from the queries, keys and values of one layer.
 // Another head, query or key is computed here; another layer needs one request.
-import { caption, folded, signed } from "../../../components/grid.js";
-import { fileView, floats } from "../../../components/matrices.js";
-import { largest, paint, patchAt, percent, placeRing, range } from "../../../components/shared.js";
-import { elementOf, markup, render } from "../../../markup.js";
+import { drawCaption, drawFoldedTable, formatSigned } from "../../../components/grid.js";
+import { createFileView, decodeValues } from "../../../components/matrices.js";
+import {
+  drawValues,
+  findLargest,
+  findPatch,
+  formatPercent,
+  makeRange,
+  placeRing,
+} from "../../../components/shared.js";
+import { makeElement, markup, render } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fill, TEXTS } from "../../../texts.js";
 
@@ -53,14 +60,14 @@ function strip(name, values, limit) {
   const label = fill(texts.strip, {
     name,
     count: values.length,
-    low: signed(Math.min(...values)),
-    high: signed(Math.max(...values)),
+    low: formatSigned(Math.min(...values)),
+    high: formatSigned(Math.max(...values)),
   });
-  const drawn = elementOf(markup`<canvas role="img" aria-label=${label}></canvas>`);
-  paint(drawn, values, [1, values.length], { top: limit, signed: true });
+  const drawn = makeElement(markup`<canvas role="img" aria-label=${label}></canvas>`);
+  drawValues(drawn, values, [1, values.length], { top: limit, signed: true });
   drawn.addEventListener("pointermove", (event) => {
     const i = Math.min(Math.floor((event.offsetX / drawn.clientWidth) * values.length), values.length - 1);
-    drawn.title = fill(texts.number, { number: i + 1, value: signed(values[i], 4) });
+    drawn.title = fill(texts.number, { number: i + 1, value: formatSigned(values[i], 4) });
   });
   return markup`<div class="strip"><span>${name}</span>${drawn}</div>`;
 }
@@ -73,21 +80,21 @@ const step = (title, ...content) =>
 function steps(h, n, j, found) {
   const [q, k, v] = [vector(0, h, n), vector(1, h, j), vector(2, h, j)];
   const [terms, handed] = [product(q, k), v.map((value) => value * found.weights[j])];
-  const both = Math.max(largest(q), largest(k));
-  const output = largest(found.output);
+  const both = Math.max(findLargest(q), findLargest(k));
+  const output = findLargest(found.output);
   const values = {
     count: layer.size,
     width: layer.width,
     query: nameOf(n),
     key: nameOf(j),
-    dot: signed(found.dots[j]),
+    dot: formatSigned(found.dots[j]),
     factor: layer.value.scale.toFixed(4),
-    score: signed(found.scores[j]),
+    score: formatSigned(found.scores[j]),
     power: plain(Math.exp(found.scores[j])),
     total: plain(found.total),
-    percent: signed(100 * share(handed, found.output)),
+    percent: formatSigned(100 * share(handed, found.output)),
   };
-  const weight = markup`<b class="weight">${percent(found.weights[j])}</b>`;
+  const weight = markup`<b class="weight">${formatPercent(found.weights[j])}</b>`;
   const say = (text) => fill(text, values);
   return [
     step(
@@ -120,14 +127,14 @@ function draw() {
   const j = pointed ?? Number(choices.key.value);
   const found = computeHead(h, n);
   const prefix = layer.value.prefix.length;
-  paint(part("map canvas"), found.weights.slice(prefix), layer.value.grid);
+  drawValues(part("map canvas"), found.weights.slice(prefix), layer.value.grid);
   for (const [name, token] of [["query", n], ["key", j]]) {
     placeRing(part(`ring.${name}`), layer.value.grid, token - prefix);
   }
   render(steps(h, n, j, found), part("steps"));
   const order = found.weights.map((_, i) => i).sort((a, b) => found.weights[b] - found.weights[a]);
   const most = order.slice(0, STRONGEST).map((i) =>
-    markup`<li><span>${nameOf(i)}</span><b>${percent(found.weights[i])}</b></li>`
+    markup`<li><span>${nameOf(i)}</span><b>${formatPercent(found.weights[i])}</b></li>`
   );
   const title = fill(texts.strongest, { query: nameOf(n) });
   render(markup`<li><strong>${title}</strong></li>${most}`, part("strongest"));
@@ -135,11 +142,11 @@ function draw() {
   const columns = [texts.key_column, texts.dot_column, texts.score_column, texts.weight_column];
   const rows = found.weights.map((weight, i) => [
     nameOf(i),
-    signed(found.dots[i], 4),
-    signed(found.scores[i], 4),
+    formatSigned(found.dots[i], 4),
+    formatSigned(found.scores[i], 4),
     (100 * weight).toFixed(4),
   ]);
-  render(folded(texts.numbers, columns, rows), part("numbers"));
+  render(drawFoldedTable(texts.numbers, columns, rows), part("numbers"));
 }
 
 function point(key) {
@@ -164,8 +171,8 @@ function offer({ run, heads, prefix, grid: [rows, columns] }) {
   choices = Object.fromEntries(
     Object.entries(names).map(([name, label]) => {
       const count = name === "head" ? heads : layer.size;
-      const options = range(count, (i) => markup`<option value=${i}>${label(i)}</option>`);
-      const select = elementOf(markup`<select class="vd-select ${name}">${options}</select>`);
+      const options = makeRange(count, (i) => markup`<option value=${i}>${label(i)}</option>`);
+      const select = makeElement(markup`<select class="vd-select ${name}">${options}</select>`);
       select.value = isSame ? choices[name].value : String(first[name]);
       select.addEventListener("change", () => point(null));
       return [name, select];
@@ -174,7 +181,7 @@ function offer({ run, heads, prefix, grid: [rows, columns] }) {
 }
 
 function map({ run, seen }) {
-  const tokenAt = (event) => layer.value.prefix.length + patchAt(part("map"), layer.value.grid, event);
+  const tokenAt = (event) => layer.value.prefix.length + findPatch(part("map"), layer.value.grid, event);
   const move = (event) => point(tokenAt(event));
   const click = (event) => {
     choices.query.value = String(tokenAt(event));
@@ -190,7 +197,7 @@ function build(value) {
   offer(value);
   const labels = [[texts.head, choices.head], [texts.query, choices.query], [texts.key, choices.key]];
   render(
-    markup`${caption(value.words)}
+    markup`${drawCaption(value.words)}
       <div class="choices">${
       labels.map(([text, select]) => markup`<label>${`${text} `}${select}</label>`)
     }</div>
@@ -205,7 +212,7 @@ function build(value) {
 
 function take(element, value, file) {
   place = element;
-  layer = { value, numbers: floats(file), size: file.rows, width: file.columns, heads: file.maps };
+  layer = { value, numbers: decodeValues(file), size: file.rows, width: file.columns, heads: file.maps };
   pointed = null;
   build(value);
   draw();
@@ -213,5 +220,5 @@ function take(element, value, file) {
 
 store.define("one_head", {
   skeleton: "figures",
-  ...fileView(({ numbers }) => numbers, take),
+  ...createFileView(({ numbers }) => numbers, take),
 });

@@ -1,7 +1,14 @@
 // Similarity of position embeddings: between a chosen patch and all others, and an overview.
-import { about, caption, foldedGrid, grid, scale, signed } from "../../../components/grid.js";
-import { fileView, floats } from "../../../components/matrices.js";
-import { paint, shade } from "../../../components/shared.js";
+import {
+  drawAbout,
+  drawCaption,
+  drawFoldedGrid,
+  drawGrid,
+  drawScale,
+  formatSigned,
+} from "../../../components/grid.js";
+import { createFileView, decodeValues } from "../../../components/matrices.js";
+import { drawValues, getColour } from "../../../components/shared.js";
 import { markup, render } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fill, TEXTS } from "../../../texts.js";
@@ -36,23 +43,23 @@ function map() {
   const share = (number) => (value.limit > 0 ? (number / value.limit + 1) / 2 : 0.5);
   const cells = values.map((line, i) => ({
     cells: line.map((number, j) => ({
-      text: columns <= NUMBERED ? signed(number, 1) : "",
-      label: fill(texts.patch, { row: i + 1, column: j + 1, cosine: signed(number) }),
-      rgb: shade(share(number)),
+      text: columns <= NUMBERED ? formatSigned(number, 1) : "",
+      label: fill(texts.patch, { row: i + 1, column: j + 1, cosine: formatSigned(number) }),
+      rgb: getColour(share(number)),
       pick: `${i}.${j}`,
       pressed: i === row && j === column,
     })),
   }));
-  const drawn = grid({
+  const drawn = drawGrid({
     caption: fill(texts.chosen, { row: row + 1, column: column + 1 }),
     rows: cells,
     look: "vd-patches",
     style: `--columns: ${columns}`,
   }, choose);
-  const numbers = values.map((line) => line.map((number) => signed(number)));
-  return markup`<div>${drawn}${scale(signed(-value.limit), signed(value.limit), texts.scale)}${
-    foldedGrid(texts.numbers, texts.row, numbers)
-  }</div>`;
+  const numbers = values.map((line) => line.map((number) => formatSigned(number)));
+  return markup`<div>${drawn}${
+    drawScale(formatSigned(-value.limit), formatSigned(value.limit), texts.scale)
+  }${drawFoldedGrid(texts.numbers, texts.row, numbers)}</div>`;
 }
 
 // The maps of all patches, each at the place of its patch, with gaps of NaN between the maps.
@@ -69,7 +76,7 @@ function overview() {
   }
   const canvas = document.createElement("canvas");
   canvas.className = "vd-whole";
-  paint(canvas, values, [height, width], { top: limit, signed: true });
+  drawValues(canvas, values, [height, width], { top: limit, signed: true });
   const label = fill(texts.overview_label, { run, rows, columns });
   return markup`<div class="vd-pair" id="all-positions"><figure aria-label=${label}>${canvas}<figcaption>${`${texts.overview} `}<small>${texts.overview_note}</small></figcaption></figure></div>`;
 }
@@ -77,17 +84,17 @@ function overview() {
 function draw() {
   if (!similarity) return;
   render(
-    markup`${caption(value.words)}<div class="maps">${map()}${overview()}</div>${about(value.about)}`,
+    markup`${drawCaption(value.words)}<div class="maps">${map()}${overview()}</div>${drawAbout(value.about)}`,
     place,
   );
 }
 
 function take(element, payload, file) {
-  [place, value, similarity] = [element, payload, floats(file)];
+  [place, value, similarity] = [element, payload, decodeValues(file)];
   draw();
 }
 
 store.define("position_embeddings", {
   skeleton: "tiles",
-  ...fileView(({ similarity }) => similarity, take),
+  ...createFileView(({ similarity }) => similarity, take),
 });

@@ -1,15 +1,22 @@
 // Contributions of each part of the model to a logit, or to the difference of two logits: a waterfall in the order of
 // the model, single heads, and the norm of the tokens after each layer.
-import { about, caption, folded, grid, scale, signed } from "../../../components/grid.js";
-import { largest, shade } from "../../../components/shared.js";
-import { elementOf, markup, nothing, render as renderInto } from "../../../markup.js";
+import {
+  drawAbout,
+  drawCaption,
+  drawFoldedTable,
+  drawGrid,
+  drawScale,
+  formatSigned,
+} from "../../../components/grid.js";
+import { findLargest, getColour } from "../../../components/shared.js";
+import { makeElement, markup, nothing, render as renderInto } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fill, TEXTS } from "../../../texts.js";
 
 const texts = TEXTS.residual_stream;
 const NONE = "none";
 
-const colour = (value) => `rgb(${shade(value > 0 ? 0.84 : 0.16).join(" ")})`;
+const colour = (value) => `rgb(${getColour(value > 0 ? 0.84 : 0.16).join(" ")})`;
 const isPart = ({ whole }) => !whole;
 
 // The parts as bars from the sum before to the sum after each part. The last bar is the total. Below the bars is a
@@ -24,18 +31,18 @@ function waterfall(rows, name) {
   const ends = bars.flatMap(({ from, to }) => [from, to]);
   const [low, high] = [Math.min(0, ...ends), Math.max(0, ...ends)];
   const place = (value) => (100 * (high - value)) / (high - low || 1); // percent from the top
-  const reading = elementOf(markup`<p class="reading" role="status"></p>`);
+  const reading = makeElement(markup`<p class="reading" role="status"></p>`);
   const columns = bars.map(({ from, to, value, whole, short, kind }) => {
     const [top, height] = [place(Math.max(from, to)), Math.abs(place(from) - place(to))];
     const style = `top: ${top}%; height: ${height}%; ${whole ? "" : `--colour: ${colour(value)}`}`;
     const line = markup`<s style="top: ${place(to)}%"></s>`; // to the next bar
-    return elementOf(
+    return makeElement(
       markup`<div class="column ${kind}"><i style=${style}></i>${
         whole ? nothing : line
       }<small>${short}</small></div>`,
     );
   });
-  const drawn = elementOf(
+  const drawn = makeElement(
     markup`<div class="parts" role="img" tabindex="0" aria-label=${fill(texts.waterfall, { logit: name })}
       style="--count: ${columns.length}"><u style="top: ${place(0)}%"></u>${columns}</div>`,
   );
@@ -52,7 +59,7 @@ function waterfall(rows, name) {
     const { name: title, value, to, whole } = bars[i];
     reading.textContent = fill(
       whole ? texts.reading_total : i === start ? texts.reading_largest : texts.reading,
-      { part: title, value: signed(value), sum: signed(to), logit: name },
+      { part: title, value: formatSigned(value), sum: formatSigned(to), logit: name },
     );
   }
   columns.forEach((each, i) => each.addEventListener("pointerenter", () => read(i)));
@@ -95,31 +102,31 @@ function results(value, k, against) {
     name: value.classes[k],
     other: value.classes[Number(against)] ?? "",
   });
-  const limit = largest(heads.flat());
+  const limit = findLargest(heads.flat());
   const cells = heads.map((line, l) => ({
     name: fill(texts.row, { layer: l + 1 }),
     cells: line.map((each, h) => ({
-      text: signed(each),
-      label: fill(texts.head, { layer: l + 1, head: h + 1, value: signed(each), logit: name }),
-      rgb: shade((each / (limit || 1) + 1) / 2),
+      text: formatSigned(each),
+      label: fill(texts.head, { layer: l + 1, head: h + 1, value: formatSigned(each), logit: name }),
+      rgb: getColour((each / (limit || 1) + 1) / 2),
     })),
   }));
-  const drawnHeads = grid({
+  const drawnHeads = drawGrid({
     caption: fill(texts.heads, { logit: name }),
     corner: "",
     columns: heads[0].map((_, h) => ({ text: h + 1 })),
     rows: cells,
   });
   const byHead = markup`<div class="heads">${drawnHeads}${
-    scale(signed(-limit), signed(limit), texts.scale)
+    drawScale(formatSigned(-limit), formatSigned(limit), texts.scale)
   }</div>`;
   const place = (layer) => layer ? fill(texts.after, { layer }) : texts.before;
   const numbers = value.lengths.map((norms, l) => [place(l), ...norms.map((norm) => norm.toFixed(2))]);
-  const contributions = rows.map((row) => [row.name, signed(row.value, 4)]);
-  return markup`<p class="sum">${fill(texts.sum, { logit: name, value: signed(logit) })}</p>
+  const contributions = rows.map((row) => [row.name, formatSigned(row.value, 4)]);
+  return markup`<p class="sum">${fill(texts.sum, { logit: name, value: formatSigned(logit) })}</p>
     ${waterfall(rows, name)}${byHead}
-    ${folded(texts.numbers, [texts.part, texts.contribution], contributions)}
-    ${folded(texts.norms, [texts.place, value.read, texts.patches], numbers)}`;
+    ${drawFoldedTable(texts.numbers, [texts.part, texts.contribution], contributions)}
+    ${drawFoldedTable(texts.norms, [texts.place, value.read, texts.patches], numbers)}`;
 }
 
 function less(a, b) {
@@ -143,10 +150,10 @@ function render(element, value) {
   const draw = () =>
     renderInto(
       markup`${
-        caption(value.words)
+        drawCaption(value.words)
       }<label>${`${texts.target} `}${targets}</label> <label>${`${texts.minus} `}${others}</label><div>${
         results(value, Number(target), other)
-      }</div>${about(value.about)}`,
+      }</div>${drawAbout(value.about)}`,
       element,
     );
   draw();

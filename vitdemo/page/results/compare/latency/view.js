@@ -1,6 +1,6 @@
 // Buttons that measure the latency, and the description of the latencies. The table of models shows them, too.
-import { documentIn } from "../../../components/documents.js";
-import { taskPanel } from "../../../components/task_panel.js";
+import { createDocument } from "../../../components/documents.js";
+import { createTaskPanel } from "../../../components/task_panel.js";
 import { markup, render } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { TEXTS } from "../../../texts.js";
@@ -10,12 +10,12 @@ const starts = [
   { id: "latency-here", text: texts.measure, task: "latency.here" },
   { id: "latency-gpu", text: texts.measure_on_gpu, task: "latency.gpu" },
 ];
-const panel = taskPanel({ starts, unit: texts.unit, views: ["latency", "models_table"] });
+const panel = createTaskPanel({ starts, unit: texts.unit, views: ["latency", "models_table"] });
 
 store.define("latency", {
   create(element) {
     render(markup`${panel.buttons}${panel.progress}<div class="article"></div>`, element);
-    const draw = documentIn(element.lastElementChild);
+    const draw = createDocument(element.lastElementChild);
     return {
       render({ document, has_gpu: hasGpu }) {
         panel.buttons.querySelector("#latency-gpu").hidden = !hasGpu;

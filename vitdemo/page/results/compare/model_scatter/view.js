@@ -1,7 +1,7 @@
 // Scatter plot of all models. The card of the model at the pointer, or with the focus, shows its values; a click opens it.
-import { plotScale } from "../../../components/line_plots.js";
-import { notice, rove } from "../../../components/shared.js";
-import { elementOf, markup, nothing, render, shapes } from "../../../markup.js";
+import { makeScale } from "../../../components/line_plots.js";
+import { addRoving, drawNotice } from "../../../components/shared.js";
+import { makeElement, markup, nothing, render, shapes } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fill, fillPlural, TEXTS } from "../../../texts.js";
 
@@ -120,8 +120,8 @@ function failedRun(model) {
 }
 
 function create(element) {
-  const shown = elementOf(markup`<div class="shown" aria-hidden="true" hidden></div>`);
-  const plot = elementOf(markup`<div class="plot"></div>`);
+  const shown = makeElement(markup`<div class="shown" aria-hidden="true" hidden></div>`);
+  const plot = makeElement(markup`<div class="plot"></div>`);
   let [models, axis, dots, marked, settle] = [[], store.keys[X].start, [], null, null];
 
   function mark(dot) {
@@ -168,8 +168,8 @@ function create(element) {
     const width = plot.clientWidth;
     const height = width < 600 ? 340 : 430;
     const [right, bottom] = [width - RIGHT, height - BOTTOM];
-    const across = plotScale(models.map((model) => model[axis]), [LEFT, right], { log: true });
-    const up = plotScale(models.map(({ accuracy }) => accuracy), [bottom, TOP]);
+    const across = makeScale(models.map((model) => model[axis]), [LEFT, right], { log: true });
+    const up = makeScale(models.map(({ accuracy }) => accuracy), [bottom, TOP]);
     const order = Object.keys(RADIUS);
     dots = models.map((model) => {
       const [x, y, radius] = [across.place(model[axis]), up.place(model.accuracy), RADIUS[model.kind]];
@@ -188,7 +188,7 @@ function create(element) {
     render(markup`${drawn}${shown}`, plot);
     plot.querySelectorAll(".dot").forEach((each, i) => (dots[i].mark = each));
     mark(null);
-    settle ??= rove(
+    settle ??= addRoving(
       plot,
       () => dots.toSorted((a, b) => a.x - b.x || b.y - a.y).map((dot) => dot.mark),
       () => dots.length,
@@ -204,10 +204,12 @@ function create(element) {
       const count = data.models.length - models.length;
       const chart = () =>
         markup`${bar(axis)}${plot}<p class="missing">${count ? fillPlural(texts, "missing", count) : ""}</p>`;
-      const problems = data.problems.map(notice);
+      const problems = data.problems.map(drawNotice);
       const isEmpty = !data.models.length && !problems.length;
       render(
-        markup`${problems}${isEmpty ? notice(texts.empty) : nothing}${data.models.length ? chart() : nothing}
+        markup`${problems}${isEmpty ? drawNotice(texts.empty) : nothing}${
+          data.models.length ? chart() : nothing
+        }
           <p class="failed">${
           data.failed.length ? markup`${texts.failed} ${data.failed.map(failedRun)}` : ""
         }</p>`,

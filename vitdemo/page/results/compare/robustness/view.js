@@ -1,18 +1,18 @@
 // A button that measures the robustness, and the curves that are measured.
-import { linePlotsIn } from "../../../components/line_plots.js";
-import { taskPanel } from "../../../components/task_panel.js";
+import { createLinePlots } from "../../../components/line_plots.js";
+import { createTaskPanel } from "../../../components/task_panel.js";
 import { markup, render } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { TEXTS } from "../../../texts.js";
 
 const texts = TEXTS.robustness;
 const starts = [{ id: "measure-robustness", text: texts.measure, task: "robustness.measure" }];
-const panel = taskPanel({ starts, unit: texts.unit, views: ["robustness"] });
+const panel = createTaskPanel({ starts, unit: texts.unit, views: ["robustness"] });
 
 store.define("robustness", {
   skeleton: "rows",
   create(element) {
     render(markup`${panel.buttons}${panel.progress}<div></div>`, element);
-    return { render: linePlotsIn(element.lastElementChild) };
+    return { render: createLinePlots(element.lastElementChild) };
   },
 });
