@@ -131,7 +131,7 @@ class AppContext:
         return [self._reuse_unchanged_run(run) for run in found], problems
 
     def _reuse_unchanged_run(self, run: Run) -> Run:
-        """Return the earlier object of `run` if its files are unchanged; otherwise return `run`."""
+        """Return the earlier object of the run if its files are unchanged, otherwise `run`."""
         known = self._runs_by_name.get((run.path, run.name))
         if known is None or known.stamp != run.stamp:
             known = self._runs_by_name[run.path, run.name] = run
@@ -443,7 +443,7 @@ class AppContext:
         return data.open_dataset(self.data_root)
 
     def is_dataset_missing(self) -> bool:
-        """Return whether the data folder is missing or empty: CIFAR-10 can be downloaded."""
+        """Return whether the data folder is missing or empty; then CIFAR-10 can be downloaded."""
         return data.is_dataset_missing(self.data_root)
 
     def sample_test_images(self, run: Run, count: int) -> LabelledImages:

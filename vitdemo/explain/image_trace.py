@@ -86,6 +86,6 @@ class ImageTrace:
         return self.classifier_maps(matrix)[0]
 
     def classifier_maps(self, matrices: Tensor) -> np.ndarray:
-        """Return the mean of the classifier's rows of `matrices` (B, N, N): (B, rows, columns)."""
+        """Return the mean (B, rows, columns) over the classifier's rows of `matrices` (B, N, N)."""
         maps = attention.classifier_map(matrices, self.num_prefix_tokens, self.classifier_rows)
         return to_numpy(maps).reshape(-1, *self.grid)
