@@ -7,38 +7,41 @@ const texts = TEXTS.attention_maps;
 const [LARGE, SIDE, GAP, HEADING, LEFT, APART] = [640, 88, 4, 18, 56, 18]; // units of the figure
 const WIDE = 1.6; // width over height of the grid, about that of a slide
 
-const opacityOf = (canvas) => Number(getComputedStyle(canvas).opacity);
+const getOpacity = (canvas) => Number(getComputedStyle(canvas).opacity);
 
 // `kind` names a colour scale that is not linear.
-const notesOf = ({ run, grid: [rows, columns] }, kind) =>
+const listNotes = ({ run, grid: [rows, columns] }, kind) =>
   [fill(texts.file_model, { run, rows, columns }), kind].filter(Boolean);
 
 // `from` and `to` are the labels of the colours.
-export function mapFigure(look, { title, image, canvas, from, to, signed, kind }) {
+export function makeMapFigure(look, { title, image, canvas, from, to, signed, kind }) {
   const cells = [{ canvas, x: 0, y: 0, width: LARGE, height: LARGE }];
   return {
     title,
-    notes: notesOf(look, kind),
+    notes: listNotes(look, kind),
     width: LARGE,
     height: LARGE,
     image,
     cells,
     scale: { from, to, signed },
-    opacity: opacityOf(canvas),
+    opacity: getOpacity(canvas),
   };
 }
 
 // Number of blocks of layers next to each other whose figure is closest to a slide's shape.
 function countBlocks(rows, width, rowHeight) {
-  const misfit = (count) =>
+  const computeMisfit = (count) =>
     Math.abs(Math.log((count * width) / (Math.ceil(rows / count) * rowHeight) / WIDE));
   const counts = [1, 2, 3, 4].filter((count) => count <= rows);
-  return counts.reduce((best, each) => misfit(each) < misfit(best) ? each : best);
+  return counts.reduce((best, each) => computeMisfit(each) < computeMisfit(best) ? each : best);
 }
 
 // `thumbnails` are in reading order; without `isSorted`, a row has the heads of one layer in their order. `top` is the
 // maximum of a common colour scale, or null. `set` is "head" or "norm-head".
-export function headsFigure(look, { thumbnails, columns, isSorted, token, incoming, set, top, image, kind }) {
+export function makeHeadsFigure(
+  look,
+  { thumbnails, columns, isSorted, token, incoming, set, top, image, kind },
+) {
   const rows = Math.ceil(thumbnails.length / columns);
   const rowHeight = SIDE + GAP + (isSorted ? HEADING : 0);
   const side = isSorted ? 0 : LEFT; // room for the layers' names
@@ -73,13 +76,13 @@ export function headsFigure(look, { thumbnails, columns, isSorted, token, incomi
     : texts.heads_outgoing;
   return {
     title: fill(title, { token: token.name }),
-    notes: notesOf(look, kind),
+    notes: listNotes(look, kind),
     width: count * (blockWidth + APART) - APART,
     height: HEADING + each * rowHeight - GAP,
     cells,
     labels,
     image,
     scale: { from: "0", to: top === null ? texts.own_maximums : formatPercent(top), signed: false },
-    opacity: opacityOf(thumbnails[0].canvas),
+    opacity: getOpacity(thumbnails[0].canvas),
   };
 }

@@ -21,7 +21,7 @@ export function drawHeadDots(place, look, { of, layer: chosenLayer, head: chosen
   const ranks = distances.map((row) => [...row.keys()].sort((a, b) => row[b] - row[a]));
   const order = ranks[0].flatMap((_, rank) => ranks.map((row, i) => ({ layer: i + 1, head: row[rank] + 1 })));
   const isChosen = ({ layer, head }) => hasChosenHead && layer === chosenLayer && head === chosenHead;
-  const dot = ({ layer, head }) => {
+  const drawDot = ({ layer, head }) => {
     const [distance, entropy] = [distances, look.entropies].map((values) => values[layer - 1][head - 1]);
     const style = `left: ${(100 * (layer - 0.5)) / layers}%; bottom: ${(100 * distance) / top}%`;
     const numbers = { layer, head, distance: distance.toFixed(2), entropy: entropy.toFixed(2) };
@@ -34,18 +34,18 @@ export function drawHeadDots(place, look, { of, layer: chosenLayer, head: chosen
   };
   const keys = createRoving(() => layers);
   const focused = place.querySelector("button:focus")?.dataset.pick;
-  const rule = (share) =>
+  const drawRule = (share) =>
     markup`<i aria-hidden="true" style="bottom: ${100 * share}%"><span>${
       Number((share * top).toPrecision(2))
     }</span></i>`;
   const step = Math.ceil(layers / 12);
-  const name = (_, i) =>
+  const drawName = (_, i) =>
     markup`<b aria-hidden="true" style="left: ${(100 * (i + 0.5)) / layers}%">${i % step ? "" : i + 1}</b>`;
   render(
     markup`<figcaption>${texts.dots}</figcaption>
-      <div class="plot" @focusin=${keys.focus} @keydown=${keys.press}>${[0, 0.5, 1].map(rule)}${
-      ranks.map(name)
-    }${order.map(dot)}</div>`,
+      <div class="plot" @focusin=${keys.focus} @keydown=${keys.press}>${[0, 0.5, 1].map(drawRule)}${
+      ranks.map(drawName)
+    }${order.map(drawDot)}</div>`,
     place,
   );
   const buttons = [...place.querySelectorAll("button")];

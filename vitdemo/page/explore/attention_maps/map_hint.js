@@ -15,15 +15,15 @@ function isUsed() {
 }
 
 // Return the `hint`, `point(patch)` and `use()`, which are called when the user points at or chooses a patch.
-export function mapHint(map) {
+export function createMapHint(map) {
   const hint = makeElement(markup`<p class="hint" ?hidden=${isUsed()}></p>`);
   const patches = new Set();
 
   const pointing = matchMedia("(hover)").matches ? texts.hint_pointer : texts.hint_touch;
-  const say = (isKeyboard) => (hint.textContent = isKeyboard ? texts.hint_keyboard : pointing);
-  say(false);
-  map.addEventListener("focus", () => say(map.matches(":focus-visible")));
-  map.addEventListener("blur", () => say(false));
+  const showHint = (isKeyboard) => (hint.textContent = isKeyboard ? texts.hint_keyboard : pointing);
+  showHint(false);
+  map.addEventListener("focus", () => showHint(map.matches(":focus-visible")));
+  map.addEventListener("blur", () => showHint(false));
 
   function use() {
     if (hint.hidden) return;

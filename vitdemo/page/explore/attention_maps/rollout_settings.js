@@ -7,50 +7,50 @@ const texts = TEXTS.attention_maps;
 const FUSIONS = store.labelsOf("fusion");
 const { fusion: FUSION, discard: DISCARD, first_layer: FIRST_LAYER, residual: RESIDUAL } = store.keys;
 
-const percentOf = (discard) => fill(texts.percent, { percent: Math.round(100 * discard) });
+const formatPercent = (discard) => fill(texts.percent, { percent: Math.round(100 * discard) });
 
-function fusion(value, state) {
+function drawFusion(value, state) {
   return markup`<label><input type="radio" name="fusion" value=${value} .checked=${value === state.fusion}
     @change=${() => store.set({ fusion: value })}> ${FUSIONS[value]}</label>`;
 }
 
 function showShare({ target }) {
-  target.previousElementSibling.value = percentOf(target.value);
+  target.previousElementSibling.value = formatPercent(target.value);
 }
 
 // Limit the entered number to the layers of the model.
-function setFirst({ target }) {
+function setFirstLayer({ target }) {
   store.set({
     first_layer: Math.min(Math.max(Math.round(Number(target.value)) || 1, 1), Number(target.max)),
   });
   target.value = store.state.first_layer; // the template does not replace the entry if this is the layer it has drawn
 }
 
-const settings = (state, layers) =>
+const drawSettings = (state, layers) =>
   markup`<summary>${texts.rollout_settings}</summary>
     <div class="panel">
       <fieldset id="fusion">
         <legend>${FUSION.label}</legend>
-        ${Object.keys(FUSIONS).map((value) => fusion(value, state))}
+        ${Object.keys(FUSIONS).map((value) => drawFusion(value, state))}
         <small>${FUSION.help}</small>
       </fieldset>
-      <label id="discard">${DISCARD.label} <output .value=${percentOf(state.discard)}></output><input
+      <label id="discard">${DISCARD.label} <output .value=${formatPercent(state.discard)}></output><input
         type="range" min=${DISCARD.low} max=${DISCARD.high} step=${DISCARD.step} .value=${state.discard} @input=${showShare}
         @change=${({ target }) =>
     store.set({ discard: Number(target.value) })}><small>${DISCARD.help}</small></label>
       <label id="first-layer">${FIRST_LAYER.label} <input type="number" min="1" max=${layers} step="1"
-        .value=${Math.min(state.first_layer, layers)} @change=${setFirst}></label>
+        .value=${Math.min(state.first_layer, layers)} @change=${setFirstLayer}></label>
       <label id="residual"><input type="checkbox" .checked=${state.residual}
         @change=${({ target }) =>
     store.set({ residual: target.checked })}> ${RESIDUAL.label} <small>${RESIDUAL.help}</small></label>
     </div>`;
 
 // Return the `fold`, and `show(state, layers)`, which updates it.
-export function rolloutSettings() {
+export function createRolloutSettings() {
   const fold = makeElement(markup`<details class="display" id="rollout-settings" hidden></details>`);
   function show(state, layers) {
     fold.hidden = state.source !== "rollout";
-    render(settings(state, layers), fold);
+    render(drawSettings(state, layers), fold);
   }
   return { fold, show };
 }

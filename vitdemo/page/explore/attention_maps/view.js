@@ -36,10 +36,10 @@ import {
 import { markup, render as renderInto } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
-import { headsFigure, mapFigure } from "./figures.js";
+import { makeHeadsFigure, makeMapFigure } from "./figures.js";
 import { drawHeadDots } from "./head_dots.js";
-import { mapHint } from "./map_hint.js";
-import { rolloutSettings } from "./rollout_settings.js";
+import { createMapHint } from "./map_hint.js";
+import { createRolloutSettings } from "./rollout_settings.js";
 
 const texts = TEXTS.attention_maps;
 const { head: _head, "norm-head": _normHead, ...SOURCES } = store.labelsOf("source"); // of all heads
@@ -48,16 +48,16 @@ const ORDERS = store.labelsOf("order");
 const DIRECTIONS = store.labelsOf("direction");
 const COLOURS = store.labelsOf("colour");
 
-const label = (name) => store.keys[name].label;
-const options = (values) =>
+const getLabel = (name) => store.keys[name].label;
+const drawOptions = (values) =>
   Object.entries(values).map(([value, text]) => markup`<option value=${value}>${text}</option>`);
 
 // The layout of the view. `choose` changes the state, `fold` has the settings of rollout, `saves` are buttons.
-function layout({ choose, fold, saves }) {
+function drawLayout({ choose, fold, saves }) {
   const read = (name, property) => ({ target }) => choose({ [name]: target[property] });
   const showMap = ({ target }) => choose(parseSource(target.value));
   const hideImage = ({ target }) => choose({ view: target.checked ? "Raw" : "Overlay" });
-  const direction = ([name, text]) =>
+  const drawDirection = ([name, text]) =>
     markup`<button type="button" data-name=${name} @click=${() =>
       choose({ direction: name })}>${text}</button>`;
   return markup`<div class="where" data-state="empty">
@@ -65,26 +65,28 @@ function layout({ choose, fold, saves }) {
     <div class="head">
       <p class="words"><strong class="title"></strong> <span class="little"></span></p>
       <div class="bar">
-        <label><span>${label("source")}</span> <select class="source" @change=${showMap}></select></label>
+        <label><span>${getLabel("source")}</span> <select class="source" @change=${showMap}></select></label>
         ${fold}
-        <div class="direction" role="group" aria-label=${label("direction")}>${
-    Object.entries(DIRECTIONS).map(direction)
+        <div class="direction" role="group" aria-label=${getLabel("direction")}>${
+    Object.entries(DIRECTIONS).map(drawDirection)
   }</div>
         <details class="display">
           <summary>${texts.display}</summary>
           <div class="panel">
-            <label>${label("order")}
-              <select class="order" @change=${read("order", "value")}>${options(ORDERS)}</select></label>
+            <label>${getLabel("order")}
+              <select class="order" @change=${read("order", "value")}>${drawOptions(ORDERS)}</select></label>
             <label><input type="checkbox" class="across" @change=${read("across", "checked")}> ${
-    label("across")
+    getLabel("across")
   }</label>
-            <label>${label("colour")}
-              <select class="colour" @change=${read("colour", "value")}>${options(COLOURS)}</select></label>
+            <label>${getLabel("colour")}
+              <select class="colour" @change=${read("colour", "value")}>${
+    drawOptions(COLOURS)
+  }</select></label>
             <label><input type="checkbox" class="one" @change=${read("scale", "checked")}> ${
-    label("scale")
+    getLabel("scale")
   }</label>
-            <label><input type="checkbox" class="raw" @change=${hideImage}> ${label("view")}</label>
-            <label>${label("opacity")} <input type="range" class="opacity" min="0" max="1" step="0.05"
+            <label><input type="checkbox" class="raw" @change=${hideImage}> ${getLabel("view")}</label>
+            <label>${getLabel("opacity")} <input type="range" class="opacity" min="0" max="1" step="0.05"
               @input=${read("opacity", "valueAsNumber")}></label>
             <div class="save">${saves}</div>
           </div>
@@ -121,7 +123,7 @@ const OPTIONS = [
   ...["across", "scale", "colour", "view", "opacity"],
 ];
 const COLUMNS = store.keys.column.choices; // maps in the grid's last column: the one that was chosen last
-const within = (number, top) => clamp(Math.round(Number(number)) || 1, 1, top);
+const clampNumber = (number, top) => clamp(Math.round(Number(number)) || 1, 1, top);
 
 // The map of an entry of the menu, as "rollout" or "head 2".
 function parseSource(entry) {
@@ -130,10 +132,10 @@ function parseSource(entry) {
 }
 
 function create(element) {
-  const rollout = rolloutSettings();
-  renderInto(layout({ choose, fold: rollout.fold, saves: saveButtons() }), element);
-  const part = (name) => element.querySelector("." + name);
-  const [where, large, wall] = [part("where"), part("large"), part("wall")];
+  const rollout = createRolloutSettings();
+  renderInto(drawLayout({ choose, fold: rollout.fold, saves: drawSaveButtons() }), element);
+  const findPart = (name) => element.querySelector("." + name);
+  const [where, large, wall] = [findPart("where"), findPart("large"), findPart("wall")];
   const state = { ...store.state }; // the selection, within the limits of the drawn model
   let look = null; // the drawn payload, with its matrices and tokens
   let newest = 0; // number of the latest payload; earlier ones that arrive late are ignored
@@ -145,18 +147,18 @@ function create(element) {
 
   // --- the selection ---
 
-  const patch = (number) => getPatch(look, number);
-  const tokenOf = (code) => findToken(look, code);
-  const asked = () => (pointed === null ? tokenOf(state.token) : patch(pointed));
-  const incoming = () => state.direction === "incoming" && state.source !== "similar";
-  const line = (of, layer, head, token) =>
+  const getPatchToken = (number) => getPatch(look, number);
+  const getToken = (code) => findToken(look, code);
+  const getAskedToken = () => (pointed === null ? getToken(state.token) : getPatchToken(pointed));
+  const isIncoming = () => state.direction === "incoming" && state.source !== "similar";
+  const getLine = (of, layer, head, token) =>
     computeLine(look, of, layer, head, token, state.direction === "incoming");
-  const patches = (values) => getPatchValues(look, values);
+  const getPatches = (values) => getPatchValues(look, values);
 
   // --- drawing ---
 
   // Similarities have no sinks, so their scale is always linear.
-  const coloursOf = (of) => (of === "similar" ? { signed: true } : { scale: state.colour });
+  const getColours = (of) => (of === "similar" ? { signed: true } : { scale: state.colour });
 
   let drawing = 0;
   function drawSoon() {
@@ -166,32 +168,34 @@ function create(element) {
   function draw() {
     drawing = 0;
     if (!look) return;
-    const token = asked();
+    const token = getAskedToken();
     const thumbnails = heads.listThumbnails();
     const maps = thumbnails.map(({ of, layer, head }) => {
-      const values = line(of, layer, head, token);
-      return values && patches(values);
+      const values = getLine(of, layer, head, token);
+      return values && getPatches(values);
     });
     const drawn = maps.filter((map, i) => map && thumbnails[i].of === set);
     const top = (commonTop = state.scale ? Math.max(...drawn.map(findLargest), 0) : null);
     thumbnails.forEach(({ button, canvas, of }, i) => {
       button.classList.toggle("waits", !maps[i]);
-      if (maps[i]) drawValues(canvas, maps[i], look.grid, { top: of === set ? top : null, ...coloursOf(of) });
+      if (maps[i]) {
+        drawValues(canvas, maps[i], look.grid, { top: of === set ? top : null, ...getColours(of) });
+      }
     });
     drawLarge(token, top);
   }
 
   function drawLarge(token, top) {
-    const values = line(state.source, state.layer, state.head, token);
-    say(token, values);
-    part("map").classList.toggle("waits", !values);
-    placeRing(part("ring.chosen"), look.grid, tokenOf(state.token).number);
-    placeRing(part("ring.under"), look.grid, pointed ?? undefined);
+    const values = getLine(state.source, state.layer, state.head, token);
+    drawTexts(token, values);
+    findPart("map").classList.toggle("waits", !values);
+    placeRing(findPart("ring.chosen"), look.grid, getToken(state.token).number);
+    placeRing(findPart("ring.under"), look.grid, pointed ?? undefined);
     if (!values) return;
-    const map = patches(values);
+    const map = getPatches(values);
     const signed = state.source === "similar";
     const limit = state.source === set && top !== null ? top : findLargest(map);
-    drawValues(large.querySelector("canvas"), map, look.grid, { top: limit, ...coloursOf(state.source) });
+    drawValues(large.querySelector("canvas"), map, look.grid, { top: limit, ...getColours(state.source) });
     drawLegend(limit, signed);
     const { layer, head, direction, source } = state;
     const detail = { run: look.run, layer, head, token: token.code, direction, source, values: map };
@@ -200,52 +204,63 @@ function create(element) {
 
   // The legend has the values at both ends and, unless the scale is linear, in the middle of the colours.
   function drawLegend(limit, signed) {
-    const text = signed ? (value) => value.toFixed(2) : (value) => (value ? formatPercent(value) : "0");
-    const { scale: colour = "linear" } = coloursOf(state.source);
+    const formatValue = signed
+      ? (value) => value.toFixed(2)
+      : (value) => (value ? formatPercent(value) : "0");
+    const { scale: colour = "linear" } = getColours(state.source);
     const low = signed ? -limit : limit * getLowestValue(colour);
-    part("legend").style.setProperty("--ramp", formatRamp(signed));
-    part("low").textContent = low > 0 ? fill(texts.at_most, { value: text(low) }) : text(low);
-    part("middle").textContent = colour === "linear" ? "" : text(limit * getMiddleValue(colour));
-    part("top").textContent = text(limit);
-    part("kind").textContent = colour === "linear" ? "" : fill(texts.colour_kind, { scale: COLOURS[colour] });
+    findPart("legend").style.setProperty("--ramp", formatRamp(signed));
+    findPart("low").textContent = low > 0
+      ? fill(texts.at_most, { value: formatValue(low) })
+      : formatValue(low);
+    findPart("middle").textContent = colour === "linear" ? "" : formatValue(limit * getMiddleValue(colour));
+    findPart("top").textContent = formatValue(limit);
+    findPart("kind").textContent = colour === "linear"
+      ? ""
+      : fill(texts.colour_kind, { scale: COLOURS[colour] });
   }
 
   // --- texts ---
 
   // The drawn map as map_words.js expects it.
-  const view = () => ({ of: state.source, layer: state.layer, head: state.head, incoming: incoming() });
-  const title = (token) => describeMap(look, view(), token);
+  const getView = () => ({ of: state.source, layer: state.layer, head: state.head, incoming: isIncoming() });
+  const describeTitle = (token) => describeMap(look, getView(), token);
 
-  function say(token, values) {
-    const share = values ? computePatchShare(look, view(), values) : 1;
-    part("title").textContent = title(token);
+  function drawTexts(token, values) {
+    const share = values ? computePatchShare(look, getView(), values) : 1;
+    findPart("title").textContent = describeTitle(token);
     const little = share < 0.2 ? fill(texts.little_attention, { percent: formatPercent(share) }) : "";
-    part("little").textContent = [little, values ? describeFewPatches(look, view(), token, values) : ""].join(
+    findPart("little").textContent = [
+      little,
+      values ? describeFewPatches(look, getView(), token, values) : "",
+    ].join(
       " ",
     )
       .trim();
-    large.setAttribute("aria-label", fill(texts.titled_map, { title: title(token) }));
+    large.setAttribute("aria-label", fill(texts.titled_map, { title: describeTitle(token) }));
     drawTokens(values);
-    part("pointed").textContent = values ? describeValues(look, view(), values, pointed) : waiting();
+    findPart("pointed").textContent = values
+      ? describeValues(look, getView(), values, pointed)
+      : describeWaiting();
   }
 
   // The tokens that are not patches, with their weights.
   function drawTokens(values) {
     const { answering, found } = look.tokens;
-    const button = (each) => {
+    const drawButton = (each) => {
       const { code, label, indices } = each;
       const weight = values && indices.length === 1 && state.source !== "similar"
         ? formatPercent(values[indices[0]])
         : "";
       return markup`<button type="button" data-code=${code} aria-pressed=${
-        String(each === tokenOf(state.token))
+        String(each === getToken(state.token))
       } @click=${() =>
         choose({ token: code === answering.code ? "" : code })}>${label} <b>${weight}</b></button>`;
     };
-    renderInto(found.map(button), part("tokens"));
+    renderInto(found.map(drawButton), findPart("tokens"));
   }
 
-  function waiting() {
+  function describeWaiting() {
     if (NORMS.includes(state.source) && look.norms?.sentence) return look.norms.sentence;
     if (state.source === "rollout" && state.layer < look.rollout.first) {
       return fill(texts.rollout_starts, { layer: look.rollout.first });
@@ -256,18 +271,18 @@ function create(element) {
   // --- the grid of all heads ---
 
   const heads = createHeadGrid(wall, SOURCES, (changes) => choose(changes));
-  const { hint, ...usage } = mapHint(large);
+  const { hint, ...usage } = createMapHint(large);
   large.append(hint);
 
-  function room() {
-    const narrow = getComputedStyle(part("both")).flexDirection === "column";
+  function computeRoom() {
+    const narrow = getComputedStyle(findPart("both")).flexDirection === "column";
     return [wall.clientWidth, narrow ? 600 : Math.max(large.clientHeight + 70, 240)];
   }
 
   // Build the grid; the focus stays on its thumbnail.
-  function build() {
+  function drawHeads() {
     const focused = heads.listThumbnails().find(({ button }) => button === document.activeElement);
-    heads.draw(look, { order: state.order, across: state.across, set, other, room: room() });
+    heads.draw(look, { order: state.order, across: state.across, set, other, room: computeRoom() });
     heads.press(state);
     if (!focused) return;
     const isSame = ({ of, layer, head }) =>
@@ -289,41 +304,41 @@ function create(element) {
     const before = JSON.stringify([set, other, state.order, state.across]);
     for (const name of OPTIONS) state[name] = store.state[name];
     state.source ??= look.source;
-    state.layer = within(store.state.layer ?? look.layer, look.layers);
-    state.head = within(state.head, look.heads);
+    state.layer = clampNumber(store.state.layer ?? look.layer, look.layers);
+    state.head = clampNumber(state.head, look.heads);
     requestMatrices();
     show();
-    wallOf(state.source);
-    if (JSON.stringify([set, other, state.order, state.across]) !== before) build();
+    updateSets(state.source);
+    if (JSON.stringify([set, other, state.order, state.across]) !== before) drawHeads();
     heads.press(state);
-    drawHeadDots(part("dots"), look, view(), (chosen) => choose({ of: set, ...chosen }));
+    drawHeadDots(findPart("dots"), look, getView(), (chosen) => choose({ of: set, ...chosen }));
     drawSoon();
   }
 
   // Choose the maps in the grid: either attention weights, or norm-weighted attention.
-  function wallOf(of) {
+  function updateSets(of) {
     set = NORMS.includes(of) ? "norm-head" : "head";
     other = of in SOURCES ? of : of === "norm-head" ? "norm" : state.column;
   }
 
   // Update the controls from the state.
   function show() {
-    const source = part("source");
+    const source = findPart("source");
     source.value = state.source in SOURCES ? state.source : `${state.source} ${state.head}`;
-    for (const button of part("direction").children) {
+    for (const button of findPart("direction").children) {
       button.setAttribute("aria-pressed", String(button.dataset.name === state.direction));
       button.setAttribute("aria-disabled", String(state.source === "similar"));
     }
-    [part("order").value, part("colour").value] = [state.order, state.colour];
+    [findPart("order").value, findPart("colour").value] = [state.order, state.colour];
     rollout.show({ ...store.state, source: state.source }, look.layers);
-    [part("across").checked, part("one").checked, part("raw").checked] = [
+    [findPart("across").checked, findPart("one").checked, findPart("raw").checked] = [
       state.across,
       state.scale,
       state.view === "Raw",
     ];
-    part("across").disabled = state.order === "own";
-    part("opacity").value = state.opacity;
-    part("opacity").disabled = state.view === "Raw";
+    findPart("across").disabled = state.order === "own";
+    findPart("opacity").value = state.opacity;
+    findPart("opacity").disabled = state.view === "Raw";
     element.style.setProperty("--opacity", state.view === "Raw" ? 1 : state.opacity);
   }
 
@@ -334,25 +349,25 @@ function create(element) {
     drawSoon();
   }
 
-  const under = (event) => findPatch(large, look.grid, event);
+  const getPatchNumber = (event) => findPatch(large, look.grid, event);
 
   large.addEventListener(
     "pointermove",
-    (event) => look && event.pointerType !== "touch" && point(under(event)),
+    (event) => look && event.pointerType !== "touch" && point(getPatchNumber(event)),
   );
   large.addEventListener("pointerleave", () => point(null));
   large.addEventListener("click", (event) => {
     if (!look) return;
-    cursor = under(event);
+    cursor = getPatchNumber(event);
     usage.use();
-    const code = patch(cursor).code;
+    const code = getPatchToken(cursor).code;
     choose({ token: code === state.token ? "" : code });
   });
   large.addEventListener("blur", () => point(null));
   large.addEventListener("keydown", (event) => {
     if (!look || event.ctrlKey || event.altKey || event.metaKey) return;
     const [rows, columns] = look.grid;
-    const chosen = tokenOf(state.token).number;
+    const chosen = getToken(state.token).number;
     const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
     if (event.key in moves) {
       if (pointed === null) cursor = chosen ?? Math.floor(rows / 2) * columns + Math.floor(columns / 2);
@@ -362,7 +377,9 @@ function create(element) {
       usage.use();
       point(cursor);
     } else if (event.key === "Enter" || event.key === " ") {
-      if (pointed !== null) choose({ token: patch(pointed).code === state.token ? "" : patch(pointed).code });
+      if (pointed !== null) {
+        choose({ token: getPatchToken(pointed).code === state.token ? "" : getPatchToken(pointed).code });
+      }
     } else if (event.key === "Escape") {
       point(null);
       choose({ token: "" });
@@ -376,7 +393,7 @@ function create(element) {
       each.contains(target) || (each.open = false)
     );
   document.addEventListener("pointerdown", ({ target }) => closePanels(target));
-  part("bar").addEventListener("keydown", (event) => {
+  findPart("bar").addEventListener("keydown", (event) => {
     const panel = event.key === "Escape" && event.target.closest("details.display[open]");
     if (!panel) return;
     panel.open = false;
@@ -385,65 +402,68 @@ function create(element) {
 
   // --- tables of numbers, and saved images ---
 
-  function tables() {
+  function drawTables() {
     if (!look) return; // no map has arrived yet
-    const token = asked();
-    const values = line(state.source, state.layer, state.head, token);
-    if (values && part("numbers").open) {
-      renderInto(drawMapTables(look, view(), token, values), part("tables"));
+    const token = getAskedToken();
+    const values = getLine(state.source, state.layer, state.head, token);
+    if (values && findPart("numbers").open) {
+      renderInto(drawMapTables(look, getView(), token, values), findPart("tables"));
     }
   }
-  part("numbers").addEventListener("toggle", tables);
-  document.addEventListener("vitdemo:drawn", () => part("numbers").open && pointed === null && tables());
+  findPart("numbers").addEventListener("toggle", drawTables);
+  document.addEventListener(
+    "vitdemo:drawn",
+    () => findPart("numbers").open && pointed === null && drawTables(),
+  );
 
   function saveMap(format) {
-    const [from, to, kind] = ["low", "top", "kind"].map((name) => part(name).textContent);
-    const figure = mapFigure(look, {
-      title: title(asked()),
-      image: part("seen"),
+    const [from, to, kind] = ["low", "top", "kind"].map((name) => findPart(name).textContent);
+    const figure = makeMapFigure(look, {
+      title: describeTitle(getAskedToken()),
+      image: findPart("seen"),
       canvas: large.querySelector("canvas"),
       from,
       to,
       kind,
       signed: state.source === "similar",
     });
-    saveMaps(figure, fill(texts.map_file, { run: look.run, map: title(asked()) }), format);
+    saveMaps(figure, fill(texts.map_file, { run: look.run, map: describeTitle(getAskedToken()) }), format);
   }
 
   function saveHeads(format) {
     const isSorted = state.order !== "own";
     const columns = look.heads + (isSorted && state.across ? 0 : 1);
-    const figure = headsFigure(look, {
+    const figure = makeHeadsFigure(look, {
       thumbnails: heads.listThumbnails(),
       columns,
       isSorted,
-      token: asked(),
-      incoming: incoming(),
+      token: getAskedToken(),
+      incoming: isIncoming(),
       set,
       top: commonTop,
-      image: part("seen"),
-      kind: part("kind").textContent,
+      image: findPart("seen"),
+      kind: findPart("kind").textContent,
     });
     saveMaps(figure, fill(texts.heads_file, { run: look.run }), format);
   }
 
   // The server writes a page that works without it, and Python code: see vitdemo/page/saved_view.
-  function taskButton(task, text, finish) {
+  function drawTaskButton(task, text, finish) {
     const start = ({ currentTarget: button }) =>
       store.startTask(task, ({ data, error, end }) => {
         button.disabled = !end;
         if (data) finish(data);
-        else if (error) sentence(error);
+        else if (error) showMessage(error);
       }, ["image", "model"]);
     return markup`<button type="button" class="save-page" @click=${start}>${text}</button>`;
   }
 
   async function copyCode({ text, name }) {
     const isCopied = await copyText(text, name, "text/x-python");
-    sentence(isCopied ? texts.code_copied : fill(texts.code_saved, { file: name }));
+    showMessage(isCopied ? texts.code_copied : fill(texts.code_saved, { file: name }));
   }
 
-  function saveButtons() {
+  function drawSaveButtons() {
     const images = [[texts.save_map, saveMap], [texts.save_heads, saveHeads]].flatMap(([text, save]) =>
       ["png", "svg"].map((format) =>
         markup`<button type="button" @click=${() => save(format)}>${
@@ -451,23 +471,23 @@ function create(element) {
         }</button>`
       )
     );
-    const page = taskButton(
+    const page = drawTaskButton(
       "saved_view",
       texts.save_page,
       ({ text, name }) => saveText(text, name, "text/html"),
     );
-    return [...images, page, taskButton("saved_code", texts.copy_code, copyCode)];
+    return [...images, page, drawTaskButton("saved_code", texts.copy_code, copyCode)];
   }
 
   // --- payloads from the server ---
 
-  function sentence(text) {
-    part("sentence").textContent = text ?? "";
-    part("sentence").hidden = !text;
+  function showMessage(text) {
+    findPart("sentence").textContent = text ?? "";
+    findPart("sentence").hidden = !text;
   }
 
   // The sets of the shown map and of the grid.
-  const shownSets = () => {
+  const listShownSets = () => {
     const isNorm = NORMS.includes(state.source);
     const single = ["rollout", "similar"].filter((of) => of === state.source);
     return [...single, isNorm ? "norm-head" : "head"];
@@ -485,7 +505,7 @@ function create(element) {
       }
       return true;
     } catch (error) {
-      if (found === look) sentence(error instanceof TypeError ? texts.no_server : error.message);
+      if (found === look) showMessage(error instanceof TypeError ? texts.no_server : error.message);
       return false;
     }
   }
@@ -493,31 +513,31 @@ function create(element) {
   // Norm-weighted attention is requested when it is chosen.
   function requestMatrices() {
     if (NORMS.includes(state.source)) store.set({ norms: true });
-    load(shownSets());
+    load(listShownSets());
   }
 
   // The first map needs only the rows of the classifier's token. The other files of the layer follow.
   async function loadRest() {
-    const isWhole = await load([...shownSets(), "rollout", "head", "similar"]);
+    const isWhole = await load([...listShownSets(), "rollout", "head", "similar"]);
     if (isWhole) where.dataset.state = "whole";
   }
 
   async function receive(value) {
     const mine = ++newest;
-    sentence("");
+    showMessage("");
     where.dataset.state = look ? "late" : "empty";
     try {
       const picture = new Image();
       picture.src = value.seen.url;
       const here = look?.attention[0].url === value.attention[0].url ? look : null; // same image and model
-      const fetched = (file) => (file ? loadMatrices(file.url) : null);
+      const loadFile = (file) => (file ? loadMatrices(file.url) : null);
       const norms = value.norms?.heads ? value.norms : null;
       const [rolled, rows, similar, normRows, together] = await Promise.all([
-        fetched(value.rollout.rows),
-        here ? null : fetched(value.rows),
-        here ? null : fetched(value.similar.rows),
-        fetched(norms?.rows),
-        fetched(norms?.all),
+        loadFile(value.rollout.rows),
+        here ? null : loadFile(value.rows),
+        here ? null : loadFile(value.similar.rows),
+        loadFile(norms?.rows),
+        loadFile(norms?.all),
         picture.decode(),
       ]);
       if (mine !== newest) return;
@@ -533,7 +553,7 @@ function create(element) {
     } catch (error) {
       if (mine !== newest) return;
       where.dataset.state = look ? "late" : "empty";
-      sentence([error.message, look ? texts.previous_shown : ""].join(" "));
+      showMessage([error.message, look ? texts.previous_shown : ""].join(" "));
     }
   }
 
@@ -541,27 +561,27 @@ function create(element) {
     look = found;
     pointed = null;
     where.dataset.state = "here";
-    part("seen").src = found.seen.url;
-    part("seen").alt = fill(texts.image, { run: found.run, rows: found.grid[0], columns: found.grid[1] });
+    findPart("seen").src = found.seen.url;
+    findPart("seen").alt = fill(texts.image, { run: found.run, rows: found.grid[0], columns: found.grid[1] });
     wall.style.setProperty("--seen", `url("${found.seen.url}")`);
-    const ofHeads = (of, text) =>
+    const makeHeadOptions = (of, text) =>
       Object.fromEntries(makeRange(found.heads, (i) => [`${of} ${i + 1}`, fill(text, { head: i + 1 })]));
     renderInto(
-      options({
-        ...ofHeads("head", texts.source_head),
+      drawOptions({
+        ...makeHeadOptions("head", texts.source_head),
         ...SOURCES,
-        ...ofHeads("norm-head", texts.source_norm_head),
+        ...makeHeadOptions("norm-head", texts.source_norm_head),
       }),
-      part("source"),
+      findPart("source"),
     );
     follow();
-    build();
+    drawHeads();
     draw();
   }
 
   function showError(text) {
     newest += 1;
-    sentence(text);
+    showMessage(text);
     where.dataset.state = "none";
     look = null;
   }
@@ -574,7 +594,7 @@ function create(element) {
   }
 
   // Draw immediately, because a page has no next frame while it is printed.
-  new ResizeObserver(() => look && where.offsetWidth && (build(), draw())).observe(wall.parentElement);
+  new ResizeObserver(() => look && where.offsetWidth && (drawHeads(), draw())).observe(wall.parentElement);
   return { render, showError };
 }
 

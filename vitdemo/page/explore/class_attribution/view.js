@@ -24,22 +24,22 @@ const panel = createTaskPanel({ starts, cancelId: "why-cancel", views: [VIEW], g
 
 // --- the bars below the maps ---
 
-function bar({ low, high, random, baselines }, { points, text, verdict, title, is_better }, colour) {
+function drawBar({ low, high, random, baselines }, { points, text, verdict, title, is_better }, colour) {
   const at = (value) => (100 * (value - low)) / (high - low || 1);
-  const part = (className, from, to, name = nothing) => {
+  const drawPart = (className, from, to, name = nothing) => {
     const [left, right] = [at(Math.min(from, to)), at(Math.max(from, to))];
     return markup`<i class=${className} style="left: ${left}%; width: ${right - left}%" title=${name}></i>`;
   };
   const label = fill(texts.score, { points: text, verdict: title });
   return markup`<div class="score" title=${label}>
-    <div class="track" role="img" aria-label=${label}>${part("random", ...random)}${
-    part(`value${is_better ? " is-better" : ""}`, 0, points)
-  }${baselines.map(([name, value]) => part("line", value, value, `${name} ${value.toFixed(1)}`))}</div>
+    <div class="track" role="img" aria-label=${label}>${drawPart("random", ...random)}${
+    drawPart(`value${is_better ? " is-better" : ""}`, 0, points)
+  }${baselines.map(([name, value]) => drawPart("line", value, value, `${name} ${value.toFixed(1)}`))}</div>
     <p><i class="swatch" style="background: ${colour}"></i><b>${text}</b>${` ${verdict}`}</p>
   </div>`;
 }
 
-function barWords({ low, high, baselines }) {
+function drawBarLegend({ low, high, baselines }) {
   const [from, to] = [low, high].map((value) => value.toFixed(0).replace("-", "−"));
   const names = baselines.map(([title]) => title.toLowerCase()).join(", ");
   const words = [fill(texts.bars, { low: from, high: to }), fill(texts.bars_baselines, { baselines: names })];
@@ -53,7 +53,7 @@ let drawn = null; // the last payload
 let pointed = null; // name of the map under the pointer
 
 // Curve i of the figures (see charts.py) belongs to map i of the scores.
-function light() {
+function lightCurves() {
   const order = Object.keys(drawn?.scores?.maps ?? {});
   const end = `-truth-${order.indexOf(pointed)}`;
   for (const meter of meters) {
@@ -66,22 +66,22 @@ function light() {
 
 function point(name) {
   pointed = name;
-  light();
+  lightCurves();
 }
 
-function decorationOf(name) {
+function makeDecoration(name) {
   const { colours, scores } = drawn;
-  const score = scores?.maps[name] ? bar(scores, scores.maps[name], colours[name]) : nothing;
+  const score = scores?.maps[name] ? drawBar(scores, scores.maps[name], colours[name]) : nothing;
   return { name, score, point: (isInside) => point(isInside ? name : null) };
 }
 
-function mapsOf(data) {
+function drawMaps(data) {
   drawn = data;
   const { intro: _intro, sentence, ...row } = data.row;
-  const legend = data.scores ? barWords(data.scores) : nothing;
+  const legend = data.scores ? drawBarLegend(data.scores) : nothing;
   return [
     sentence ? drawNotice(sentence) : nothing,
-    drawMapRow(row, { decorations: data.names.map(decorationOf), legend }),
+    drawMapRow(row, { decorations: data.names.map(makeDecoration), legend }),
   ];
 }
 
@@ -97,7 +97,7 @@ function createMaps(element) {
   draw("", nothing);
   return {
     render(data) {
-      draw(data.row.intro, mapsOf(data));
+      draw(data.row.intro, drawMaps(data));
       panel.buttons.hidden = false;
       slow.hidden = !data.has_slow && !slow.disabled; // it shows the state of a running task
     },
@@ -115,7 +115,7 @@ function createResults(element) {
   return {
     render({ results }) {
       draw(results);
-      light(); // new curves
+      lightCurves(); // new curves
     },
     showError: () => draw([]),
   };

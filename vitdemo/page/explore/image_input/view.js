@@ -34,9 +34,9 @@ const MARKUP = markup`
 
 function create(element, { upload }) {
   draw(MARKUP, element);
-  const part = (name) => element.querySelector("." + name);
+  const findPart = (name) => element.querySelector("." + name);
   const choose = (image, options) => store.set({ image, unavailable: "" }, options);
-  const [frame, whole, crop, screen] = ["frame", "whole", "crop", "camera"].map(part);
+  const [frame, whole, crop, screen] = ["frame", "whole", "crop", "camera"].map(findPart);
   const MOST = 60e6; // bytes, the same limit as on the server
   let at = 0.5; // position of the square along the longer side, 0 to 1
   let refusal = ""; // the last message about an image that was not shown
@@ -45,15 +45,15 @@ function create(element, { upload }) {
   let photo = null; // the last uploaded photo: { file, path }
 
   // Show a problem, or a step that `isRunning`, which covers the image, so that nothing below moves.
-  function say(text, isRunning = false) {
-    part("say").textContent = text;
-    part("say").classList.toggle("running", isRunning);
+  function showMessage(text, isRunning = false) {
+    findPart("say").textContent = text;
+    findPart("say").classList.toggle("running", isRunning);
   }
 
   async function send(blob, name, position = 0.5) {
     const mine = ++sent;
-    if (blob.size > MOST) return say(fill(texts.too_large, { megabytes: MOST / 1e6 }));
-    say(texts.uploading, true);
+    if (blob.size > MOST) return showMessage(fill(texts.too_large, { megabytes: MOST / 1e6 }));
+    showMessage(texts.uploading, true);
     try {
       const file = blob instanceof File ? blob : new File([blob], name, { type: blob.type });
       const { path } = await upload(file);
@@ -61,7 +61,7 @@ function create(element, { upload }) {
       photo = { file, path };
       choose({ source: "own", path, at: position });
     } catch {
-      if (mine === sent) say(texts.not_uploaded);
+      if (mine === sent) showMessage(texts.not_uploaded);
     }
   }
 
@@ -90,7 +90,7 @@ function create(element, { upload }) {
     frame.classList.remove("over");
     const file = event.dataTransfer.files[0];
     if (file) send(file);
-    else say(texts.not_a_file);
+    else showMessage(texts.not_a_file);
   });
   document.addEventListener("paste", (event) => {
     const file = [...(event.clipboardData?.files ?? [])].find((each) => each.type.startsWith("image/"));
@@ -99,72 +99,72 @@ function create(element, { upload }) {
     send(file, "pasted.png");
   });
 
-  const live = createCamera(screen, say);
+  const live = createCamera(screen, showMessage);
 
   function show(isLive) {
     frame.dataset.state = isLive ? "camera" : "picture";
-    screen.hidden = part("take").hidden = part("leave").hidden = !isLive;
-    part("open-camera").hidden = isLive;
+    screen.hidden = findPart("take").hidden = findPart("leave").hidden = !isLive;
+    findPart("open-camera").hidden = isLive;
   }
 
-  function leave() {
+  function closeCamera() {
     live.close();
     show(false);
   }
 
-  part("open-camera").addEventListener("click", async () => {
+  findPart("open-camera").addEventListener("click", async () => {
     if (!(await live.open())) return;
-    say("");
+    showMessage("");
     show(true);
-    part("take").focus();
+    findPart("take").focus();
   });
-  part("leave").addEventListener("click", () => {
-    leave();
-    part("open-camera").focus();
+  findPart("leave").addEventListener("click", () => {
+    closeCamera();
+    findPart("open-camera").focus();
   });
-  part("take").addEventListener("click", () => {
+  findPart("take").addEventListener("click", () => {
     live.takePhoto("image/png").then((blob) => send(blob, "camera.png"));
-    leave();
+    closeCamera();
   });
 
   // --- the square that the models receive ---
 
-  const wide = () => whole.naturalWidth > whole.naturalHeight;
+  const isWide = () => whole.naturalWidth > whole.naturalHeight;
   const isSquare = () =>
     Math.abs(whole.naturalWidth - whole.naturalHeight) <=
       0.02 * Math.max(whole.naturalWidth, whole.naturalHeight);
 
-  function place() {
+  function placeSquare() {
     crop.hidden = !shown || !whole.naturalWidth || isSquare();
     if (crop.hidden) return;
     const side = Math.min(whole.clientWidth, whole.clientHeight);
     const room = Math.max(whole.clientWidth, whole.clientHeight) - side;
     crop.style.width = crop.style.height = `${side}px`;
-    crop.style.left = `${whole.offsetLeft + (wide() ? at * room : 0)}px`;
-    crop.style.top = `${whole.offsetTop + (wide() ? 0 : at * room)}px`;
+    crop.style.left = `${whole.offsetLeft + (isWide() ? at * room : 0)}px`;
+    crop.style.top = `${whole.offsetTop + (isWide() ? 0 : at * room)}px`;
     crop.setAttribute("aria-valuenow", Math.round(100 * at));
-    crop.setAttribute("aria-orientation", wide() ? "horizontal" : "vertical");
+    crop.setAttribute("aria-orientation", isWide() ? "horizontal" : "vertical");
   }
 
   let asking = null;
-  function move(to, delay) {
+  function moveSquare(to, delay) {
     at = Math.min(Math.max(to, 0), 1);
-    place();
+    placeSquare();
     clearTimeout(asking);
     asking = setTimeout(() => choose({ ...shown, at }), delay);
   }
 
   crop.addEventListener("pointerdown", (event) => {
-    const [start, before] = [wide() ? event.clientX : event.clientY, at];
+    const [start, before] = [isWide() ? event.clientX : event.clientY, at];
     const room = Math.abs(whole.clientWidth - whole.clientHeight);
     crop.setPointerCapture(event.pointerId);
     crop.onpointermove = (moved) => {
-      at = Math.min(Math.max(before + ((wide() ? moved.clientX : moved.clientY) - start) / room, 0), 1);
-      place();
+      at = Math.min(Math.max(before + ((isWide() ? moved.clientX : moved.clientY) - start) / room, 0), 1);
+      placeSquare();
     };
     crop.onpointerup = crop.onpointercancel = () => {
       crop.onpointermove = crop.onpointerup = crop.onpointercancel = null;
-      if (at !== before) move(at, 0);
+      if (at !== before) moveSquare(at, 0);
     };
   });
   crop.addEventListener("keydown", (event) => {
@@ -172,25 +172,25 @@ function create(element, { upload }) {
       { ArrowLeft: -0.05, ArrowUp: -0.05, ArrowRight: 0.05, ArrowDown: 0.05, Home: -1, End: 1 }[event.key];
     if (!step) return;
     event.preventDefault();
-    move(at + step, 300); // several key presses cause one request
+    moveSquare(at + step, 300); // several key presses cause one request
   });
 
   // --- payloads from the server ---
 
   function render({ label, notice: problem, picture, size, words }, state) {
-    say(shown ? "" : refusal); // a refusal of the URL's image stays while the first photo is shown
+    showMessage(shown ? "" : refusal); // a refusal of the URL's image stays while the first photo is shown
     shown = state.image;
     at = shown.at;
     whole.classList.toggle("small", Math.max(...size) <= 128);
-    whole.onload = place;
+    whole.onload = placeSquare;
     whole.src = picture.url;
     whole.alt = words;
-    const named = () => fillParts(texts.true_class, { label: markup`<strong>${label}</strong>` });
+    const drawClassName = () => fillParts(texts.true_class, { label: markup`<strong>${label}</strong>` });
     const isMovable = Math.abs(size[0] - size[1]) > 0.02 * Math.max(...size);
     const warning = problem ? drawNotice(problem) : nothing;
     draw(
-      [warning, words, label ? [" ", ...named()] : nothing, isMovable ? ` ${texts.drag}` : nothing],
-      part("about"),
+      [warning, words, label ? [" ", ...drawClassName()] : nothing, isMovable ? ` ${texts.drag}` : nothing],
+      findPart("about"),
     );
   }
 
@@ -199,12 +199,12 @@ function create(element, { upload }) {
     const before = shown ?? store.initialImage();
     const isOther = JSON.stringify(before) !== JSON.stringify(store.state.image);
     refusal = [fill(texts.not_shown, { reason: text }), ...(shown ? [texts.previous_shown] : [])].join(" ");
-    say(refusal);
-    if (isMissingDataset(text)) part("say").replaceChildren(makeElement(datasetCard("compact")));
+    showMessage(refusal);
+    if (isMissingDataset(text)) findPart("say").replaceChildren(makeElement(datasetCard("compact")));
     if (before && isOther) choose(before, { isCorrection: true });
   }
 
-  new ResizeObserver(place).observe(frame);
+  new ResizeObserver(placeSquare).observe(frame);
   return { render, showError };
 }
 

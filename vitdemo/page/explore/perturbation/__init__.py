@@ -79,7 +79,7 @@ def lay_out_changes(controls: Controls) -> None:
     controls.add(keys.PIECES, gr.Radio)
     for key in (*keys.STRENGTHS.values(), keys.CHANGE_SEED):
         controls.add(key, UncheckedSlider)
-    call_on_click(gr.Button("New random seed", size="sm"), "drawSeed", MAX_SEED)
+    call_on_click(gr.Button("New random seed", size="sm"), "chooseRandomSeed", MAX_SEED)
 
 
 def call_on_click(button: gr.Button, function: str, *arguments: object) -> None:

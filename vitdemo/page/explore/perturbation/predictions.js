@@ -7,7 +7,7 @@ import { TEXTS } from "../../texts.js";
 
 const texts = TEXTS.perturbation;
 
-function row(name, before, now) {
+function drawRow(name, before, now) {
   const isChanged = before !== undefined;
   const shares = isChanged ? [before, now] : [now];
   return markup`<tr><th scope="row">${name}</th><td class=${isChanged ? "bars both" : "bars"}>${
@@ -17,13 +17,13 @@ function row(name, before, now) {
   }</tr>`;
 }
 
-function card({ run, verdict, isKept, classes, before, now }) {
+function drawCard({ run, verdict, isKept, classes, before, now }) {
   const heads = [texts.before, texts.now, texts.change].map((text) => markup`<th scope="col">${text}</th>`);
   const head = markup`<thead><tr><td></td><td></td>${heads}</tr></thead>`;
   return markup`<section class=${isKept ? "card" : "card changed"}>
     <h3><span>${run}</span><b>${verdict}</b></h3>
     <table>${before.length ? head : nothing}
-      <tbody>${classes.map((name, i) => row(name, before[i], now[i]))}</tbody>
+      <tbody>${classes.map((name, i) => drawRow(name, before[i], now[i]))}</tbody>
     </table>
   </section>`;
 }
@@ -32,7 +32,7 @@ function render(element, { summary, models, problems }, state) {
   const ordered = models.toSorted((a, b) => (b.run === state.model) - (a.run === state.model));
   draw(
     markup`<p class="summary" role="status">${summary}</p>
-      <div class="cards">${ordered.map(card)}</div>
+      <div class="cards">${ordered.map(drawCard)}</div>
       ${problems.map(drawNotice)}`,
     element,
   );

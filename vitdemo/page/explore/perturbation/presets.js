@@ -8,7 +8,7 @@ import * as imageChanges from "./changes.js";
 
 const texts = TEXTS.perturbation;
 
-function tile({ title, changes }, at, { presets, sheet }, current) {
+function drawTile({ title, changes }, at, { presets, sheet }, current) {
   const style = formatSheetStyle(sheet, at, presets.length);
   return markup`<button type="button" id=${at ? nothing : "hands-reset"} data-pick=${title}
     aria-pressed=${String(imageChanges.isApplied(changes))} tabindex=${at === current ? 0 : -1}
@@ -18,7 +18,7 @@ function tile({ title, changes }, at, { presets, sheet }, current) {
 
 function render(element, data) {
   const applied = data.presets.findIndex(({ changes }) => imageChanges.isApplied(changes));
-  const tiles = data.presets.map((preset, at) => tile(preset, at, data, Math.max(applied, 0)));
+  const tiles = data.presets.map((preset, at) => drawTile(preset, at, data, Math.max(applied, 0)));
   const keys = createRoving(() => tiles.length);
   draw(
     markup`<div class="tiles" role="group" aria-label=${texts.presets} @focusin=${keys.focus}

@@ -18,17 +18,17 @@ let place = null; // the element of the view
 let shown = null; // the drawn payload
 let problem = nothing; // why no patches were removed
 
-const removedCells = () => decode(store.state.removed, shown.grid);
+const getRemovedCells = () => decode(store.state.removed, shown.grid);
 
 function toggle(cell) {
-  const removed = removedCells();
+  const removed = getRemovedCells();
   setRemoved(
     encode(removed.includes(cell) ? removed.filter((each) => each !== cell) : [...removed, cell], shown.grid),
   );
 }
 
 // A button with data-pick is printed, unlike others.
-function patch(cell, columns, isRemoved) {
+function drawPatch(cell, columns, isRemoved) {
   const label = fill(texts.remove_patch, {
     row: Math.floor(cell / columns) + 1,
     column: (cell % columns) + 1,
@@ -37,17 +37,17 @@ function patch(cell, columns, isRemoved) {
     aria-pressed=${String(isRemoved)} @click=${() => toggle(cell)}></button>`;
 }
 
-const colour = ([red, green, blue]) => `rgb(${red} ${green} ${blue})`;
+const formatColour = ([red, green, blue]) => `rgb(${red} ${green} ${blue})`;
 
 function drawPatches() {
   if (!shown) return;
   const [rows, columns] = shown.grid;
-  const [removed, total] = [removedCells(), rows * columns];
+  const [removed, total] = [getRemovedCells(), rows * columns];
   const count = removed.length ? fill(texts.removed, { count: removed.length, total }) : "";
   const changes = [shown.words, count].filter(Boolean).join(", ");
-  const cells = Array.from({ length: total }, (_, cell) => patch(cell, columns, removed.includes(cell)));
+  const cells = Array.from({ length: total }, (_, cell) => drawPatch(cell, columns, removed.includes(cell)));
   const style = `grid-template: repeat(${rows}, 1fr) / repeat(${columns}, 1fr); --hole: ${
-    colour(shown.hole)
+    formatColour(shown.hole)
   }`;
   const keys = createRoving(() => shown.grid[1]);
   render(
@@ -87,10 +87,10 @@ async function save() {
   const canvas = makeCanvas(side, side);
   const context = canvas.getContext("2d");
   context.drawImage(image, 0, 0);
-  context.fillStyle = colour(shown.hole);
+  context.fillStyle = formatColour(shown.hole);
   const [rows, columns] = shown.grid;
   const [top, left] = [rows, columns].map((count) => (i) => Math.ceil((i * side) / count)); // first pixel of a patch
-  for (const cell of removedCells()) {
+  for (const cell of getRemovedCells()) {
     const [i, j] = [Math.floor(cell / columns), cell % columns];
     context.fillRect(left(j), top(i), left(j + 1) - left(j), top(i + 1) - top(i));
   }
@@ -112,7 +112,7 @@ const TITLES = {
   rollout: (layer) => (layer > 1 ? texts.rollout : texts.rollout_of_first),
 };
 
-function peak(values) {
+function describePeak(values) {
   const [flat, columns] = [values.flat(), values[0].length];
   const at = flat.indexOf(Math.max(...flat));
   return fill(texts.strongest, {
@@ -123,24 +123,24 @@ function peak(values) {
   });
 }
 
-function panel({ maps, seen, which }, ranking, run, layer) {
+function makePanel({ maps, seen, which }, ranking, run, layer) {
   const [title, values] = [fill(TITLES[ranking](layer), { layer }) + which, maps[ranking][layer - 1]];
-  return { title, values, seen, alt: `${run}: ${title}`, lines: [peak(values)], fraction: true };
+  return { title, values, seen, alt: `${run}: ${title}`, lines: [describePeak(values)], fraction: true };
 }
 
 let attention = null; // the last answer: { data or error, key }
-const key = () => JSON.stringify(store.needsOf(["changed_attention"]).map((name) => store.state[name]));
-const chosenLayer = ({ order }) => Math.min(store.state.layer ?? Infinity, order.mean.length);
+const getKey = () => JSON.stringify(store.needsOf(["changed_attention"]).map((name) => store.state[name]));
+const getChosenLayer = ({ order }) => Math.min(store.state.layer ?? Infinity, order.mean.length);
 
 function drawMaps(element, data) {
   const { images, reader, run } = data;
-  const layer = chosenLayer(data);
+  const layer = getChosenLayer(data);
   const intro = fill(texts.attention, { run, reader });
   const panels = Object.keys(TITLES).flatMap((ranking) =>
-    images.map((each) => panel(each, ranking, run, layer))
+    images.map((each) => makePanel(each, ranking, run, layer))
   );
   render(drawMapRow({ intro, panels }), element);
-  if (attention?.data !== data) receive({ data, key: key() });
+  if (attention?.data !== data) receive({ data, key: getKey() });
 }
 
 store.define("changed_attention", {
@@ -148,7 +148,7 @@ store.define("changed_attention", {
   render: drawMaps,
   showError(element, error) {
     render(drawNotice(error), element);
-    receive({ error, key: key() });
+    receive({ error, key: getKey() });
   },
 });
 
@@ -156,14 +156,14 @@ store.define("changed_attention", {
 
 let waiting = null; // clicks on "Remove most-attended patches" without a ranking: { key of the state, clicks }
 
-function tell(message) {
+function showMessage(message) {
   problem = message;
   drawPatches();
 }
 
 function receive(answer) {
   attention = answer;
-  tell(nothing);
+  showMessage(nothing);
   if (waiting?.key === answer.key) queueMicrotask(removeRanked); // after all views have received their data
   else waiting = null; // the user has changed the image in the meantime
 }
@@ -171,31 +171,31 @@ function receive(answer) {
 const countToRemove = () => Math.max(Math.round(store.state.patches_per_click ?? 1), 1);
 
 function removeMostAttended() {
-  waiting = { key: key(), clicks: waiting?.key === key() ? waiting.clicks + 1 : 1 };
+  waiting = { key: getKey(), clicks: waiting?.key === getKey() ? waiting.clicks + 1 : 1 };
   removeRanked();
 }
 
 // Remove patches for one of the waiting clicks. The next one needs the ranking of the image without them.
 function removeRanked() {
-  if (waiting?.key !== key() || attention?.key !== key()) return;
+  if (waiting?.key !== getKey() || attention?.key !== getKey()) return;
   const { clicks } = waiting;
   waiting = null;
-  if (attention.error) return tell(drawNotice(attention.error));
+  if (attention.error) return showMessage(drawNotice(attention.error));
   const { grid, order } = attention.data;
   const removed = decode(store.state.removed, grid);
-  const remaining = order[store.state.ranking][chosenLayer(attention.data) - 1].filter((cell) =>
+  const remaining = order[store.state.ranking][getChosenLayer(attention.data) - 1].filter((cell) =>
     !removed.includes(cell)
   );
   if (!remaining.length) return;
   setRemoved(encode([...removed, ...remaining.slice(0, countToRemove())], grid));
-  if (clicks > 1) waiting = { key: key(), clicks: clicks - 1 };
+  if (clicks > 1) waiting = { key: getKey(), clicks: clicks - 1 };
 }
 
 // Remove random patches, as many as are removed: the baseline of the most attended patches.
 function removeRandom() {
   if (!shown) return;
   const order = [...Array(shown.grid[0] * shown.grid[1]).keys()];
-  const count = removedCells().length || countToRemove();
+  const count = getRemovedCells().length || countToRemove();
   for (let i = 0; i < Math.min(count, order.length); i++) { // Fisher-Yates shuffle
     const other = i + Math.floor(Math.random() * (order.length - i));
     [order[i], order[other]] = [order[other], order[i]];
@@ -237,4 +237,5 @@ document.addEventListener("vitdemo:reveal", ({ target }) => {
 });
 
 export const restoreAll = () => setRemoved("");
-export const drawSeed = (most) => imageChanges.change({ seed: Math.floor(Math.random() * (most + 1)) });
+export const chooseRandomSeed = (most) =>
+  imageChanges.change({ seed: Math.floor(Math.random() * (most + 1)) });

@@ -9,30 +9,32 @@ import { fill, TEXTS } from "../../texts.js";
 
 const texts = TEXTS.predictions;
 
-function rows({ classes, probabilities, label: truth }) {
+function drawRows({ classes, probabilities, label: truth }) {
   return markup`<ul>${
     classes.map((name, i) => drawClassBar(name, probabilities[i], { truth, isFirst: i === 0 }))
   }</ul>`;
 }
 
-const warning = ({ unusual }) => (unusual ? markup`<p class="unusual">${unusual}</p>` : nothing);
-const foot = (model) => markup`<p class="known">${model.known}<br>${model.accuracy}</p>`;
+const drawWarning = ({ unusual }) => (unusual ? markup`<p class="unusual">${unusual}</p>` : nothing);
+const drawFoot = (model) => markup`<p class="known">${model.known}<br>${model.accuracy}</p>`;
 
-function chosenCard(model) {
+function drawChosenCard(model) {
   const head = markup`<h2 title=${model.about}><span>${model.run}</span></h2>`;
-  return markup`<section class="card chosen">${head}${rows(model)}${warning(model)}${foot(model)}</section>`;
+  return markup`<section class="card chosen">${head}${drawRows(model)}${drawWarning(model)}${
+    drawFoot(model)
+  }</section>`;
 }
 
-function otherCard(model, isOpen) {
+function drawOtherCard(model, isOpen) {
   const kind = model.label === null ? "" : model.classes[0] === model.label ? "true" : "wrong";
   const best = `${model.classes[0]} ${formatProbability(model.probabilities[0])}`;
   return markup`<details class="card" .open=${isOpen} data-run=${model.run}>
     <summary title=${model.about}><h2><span>${model.run}</span><b class=${kind}>${best}</b></h2></summary>
-    ${rows(model)}${warning(model)}${foot(model)}
+    ${drawRows(model)}${drawWarning(model)}${drawFoot(model)}
   </details>`;
 }
 
-function speak({ label, models }) {
+function describePredictions({ label, models }) {
   const spoken = models.map(({ run, classes, probabilities, unusual }) => {
     const remark = unusual ? ` (${unusual.replace(/\.$/, "")})` : "";
     return `${run}: ${classes[0]}, ${formatProbability(probabilities[0])}${remark}`;
@@ -60,10 +62,10 @@ function create(element) {
     const chosen = data.models.filter(({ run }) => run === state.model);
     const others = data.models.filter(({ run }) => run !== state.model);
     const cards = [
-      ...chosen.map(chosenCard),
-      ...others.map((model) => otherCard(model, open.includes(model.run))),
+      ...chosen.map(drawChosenCard),
+      ...others.map((model) => drawOtherCard(model, open.includes(model.run))),
     ];
-    drawn = { cards, spoken: speak(data), notes: data.notes };
+    drawn = { cards, spoken: describePredictions(data), notes: data.notes };
     show(data.problems.map(drawNotice));
   }
   show(nothing);

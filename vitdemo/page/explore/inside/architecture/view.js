@@ -20,46 +20,47 @@ function open({ part, section }) {
 }
 
 // A box with a drawing, a title and a description; a button if it has a link.
-function box({ title, description, link }, { drawing = nothing, strip = nothing } = {}) {
-  const opening = () => markup`<u>${fill(texts.open, { title: link.title })}</u>`;
+function drawBox({ title, description, link }, { drawing = nothing, strip = nothing } = {}) {
+  const drawLink = () => markup`<u>${fill(texts.open, { title: link.title })}</u>`;
   const words = markup`<span class="words"><strong>${title}</strong><small>${
     drawMarkdown(description)
-  }</small> ${link ? opening() : nothing}</span>`;
+  }</small> ${link ? drawLink() : nothing}</span>`;
   const content = markup`${drawing}${words}${strip}`;
   if (!link) return markup`<div class="part">${content}</div>`;
   return markup`<button type="button" class="part" data-pick=${title} @click=${() =>
     open(link)}>${content}</button>`;
 }
 
-const image = ({ seen }) => markup`<img src=${seen.url} alt="">`;
-const columns = (values) => markup`<span class="strip" style="--columns: ${values.length}">${values}</span>`;
+const drawImage = ({ seen }) => markup`<img src=${seen.url} alt="">`;
+const drawColumns = (values) =>
+  markup`<span class="strip" style="--columns: ${values.length}">${values}</span>`;
 
-function patches(value) {
+function drawPatches(value) {
   const [rows, count] = value.steps.grid;
   return markup`<span class="drawing cut" style="--rows: ${rows}; --columns: ${count}">${
-    image(value)
+    drawImage(value)
   }</span>`;
 }
 
-function heat(values, className = "") {
+function drawHeatmap(values, className = "") {
   const canvas = document.createElement("canvas");
   canvas.className = className;
   drawValues(canvas, values.flat(), [values.length, values[0].length]);
   return canvas;
 }
 
-const maps = (value) =>
-  columns(
+const drawMaps = (value) =>
+  drawColumns(
     value.steps.maps.map((values, i) =>
-      markup`<span class="vd-overlay" title=${fill(texts.map, { layer: i + 1 })}>${image(value)}${
-        heat(values)
+      markup`<span class="vd-overlay" title=${fill(texts.map, { layer: i + 1 })}>${drawImage(value)}${
+        drawHeatmap(values)
       }</span>`
     ),
   );
 
-function contributions({ steps, answers }) {
+function drawContributions({ steps, answers }) {
   const limit = findLargest(steps.contributions);
-  return columns(steps.contributions.map((each, i) => {
+  return drawColumns(steps.contributions.map((each, i) => {
     const size = (50 * Math.abs(each)) / (limit || 1);
     const colour = `rgb(${getColour(each > 0 ? 0.84 : 0.16).join(" ")})`;
     const style = `height: ${size}%; ${each < 0 ? "top" : "bottom"}: 50%; background: ${colour}`;
@@ -70,8 +71,8 @@ function contributions({ steps, answers }) {
   }));
 }
 
-function lens({ steps, answers }) {
-  return columns(steps.probabilities.map((each, i) => {
+function drawLens({ steps, answers }) {
+  return drawColumns(steps.probabilities.map((each, i) => {
     const values = { layer: i + 1, name: answers[0][0], probability: formatProbability(each) };
     return markup`<span class="rising" title=${fill(texts.probability, values)}><i style="height: ${
       100 * each
@@ -82,7 +83,7 @@ function lens({ steps, answers }) {
 const isInLayers = ({ kind }) => ["attention", "mlp"].includes(kind);
 
 // The layers: their parts, and what each layer adds to the prediction.
-function layers(value) {
+function drawLayers(value) {
   const { answers, parts, repeated, steps } = value;
   const [attention, ...others] = parts.filter(isInLayers);
   const name = answers[0]?.[0];
@@ -96,62 +97,64 @@ function layers(value) {
     description: fill(texts.lens_words, { name: name ?? "" }),
     link: { title: texts.lens, part: "lens" },
   };
-  const numbers = columns(steps.maps.map((_, i) => markup`<b>${i + 1}</b>`));
+  const numbers = drawColumns(steps.maps.map((_, i) => markup`<b>${i + 1}</b>`));
   return markup`<div class="layers">
     <p><span>${repeated}</span>${numbers}</p>
-    ${box(attention, { strip: maps(value) })}
-    ${others.map((part) => box(part))}
-    ${steps.contributions.length ? box(residual, { strip: contributions(value) }) : nothing}
-    ${steps.probabilities.length ? box(reading, { strip: lens(value) }) : nothing}
+    ${drawBox(attention, { strip: drawMaps(value) })}
+    ${others.map((part) => drawBox(part))}
+    ${steps.contributions.length ? drawBox(residual, { strip: drawContributions(value) }) : nothing}
+    ${steps.probabilities.length ? drawBox(reading, { strip: drawLens(value) }) : nothing}
   </div>`;
 }
 
-function prediction({ answers }) {
-  const row = ([name, share]) =>
+function drawPrediction({ answers }) {
+  const drawClass = ([name, share]) =>
     markup`<span class="answer"><span>${name}</span><i style="width: ${100 * share}%"></i><b>${
       formatProbability(share)
     }</b></span>`;
   return markup`<div class="part"><span class="words"><strong>${texts.prediction}</strong>${
-    answers.map(row)
+    answers.map(drawClass)
   }</span></div>`;
 }
 
-const row = (...boxes) => markup`<li><ol>${boxes.map((each) => markup`<li>${each}</li>`)}</ol></li>`;
+const drawRow = (...boxes) => markup`<li><ol>${boxes.map((each) => markup`<li>${each}</li>`)}</ol></li>`;
 
-function transformer(value) {
-  const norms = heat(value.steps.norms, "drawing");
-  const drawings = { patches: patches(value), stem: patches(value), tokens: norms };
+function drawTransformer(value) {
+  const norms = drawHeatmap(value.steps.norms, "drawing");
+  const drawings = { patches: drawPatches(value), stem: drawPatches(value), tokens: norms };
   const first = value.parts.filter(({ kind }) => kind in drawings);
   const last = value.parts.filter((part) => !isInLayers(part) && !(part.kind in drawings));
-  const end = value.answers.length ? [prediction(value)] : [];
+  const end = value.answers.length ? [drawPrediction(value)] : [];
   return [
-    row(input(value), ...first.map((part) => box(part, { drawing: drawings[part.kind] }))),
-    markup`<li>${layers(value)}</li>`,
-    row(...last.map((part) => box(part)), ...end),
+    drawRow(drawInput(value), ...first.map((part) => drawBox(part, { drawing: drawings[part.kind] }))),
+    markup`<li>${drawLayers(value)}</li>`,
+    drawRow(...last.map((part) => drawBox(part)), ...end),
   ];
 }
 
-const input = (value) =>
-  box(
+const drawInput = (value) =>
+  drawBox(
     { title: texts.image, description: fill(texts.image_words, { side: value.size }) },
-    { drawing: markup`<span class="drawing">${image(value)}</span>` },
+    { drawing: markup`<span class="drawing">${drawImage(value)}</span>` },
   );
-const convolutional = (value) => [
-  row(input(value), ...value.parts.map((part) => box(part)), prediction(value)),
+const drawConvolutional = (value) => [
+  drawRow(drawInput(value), ...value.parts.map((part) => drawBox(part)), drawPrediction(value)),
 ];
 
-function sizes({ parts }) {
-  const total = (name) => parts.reduce((sum, each) => sum + each[name], 0);
-  const [parameters, macs] = [total("parameters"), total("macs")];
-  const cell = (count, all) => `${formatNumber(count)} (${formatProbability(count / (all || 1))})`;
-  const rows = parts.map((each) => [each.title, cell(each.parameters, parameters), cell(each.macs, macs)]);
+function drawSizes({ parts }) {
+  const computeTotal = (name) => parts.reduce((sum, each) => sum + each[name], 0);
+  const [parameters, macs] = [computeTotal("parameters"), computeTotal("macs")];
+  const formatCell = (count, all) => `${formatNumber(count)} (${formatProbability(count / (all || 1))})`;
+  const rows = parts.map((
+    each,
+  ) => [each.title, formatCell(each.parameters, parameters), formatCell(each.macs, macs)]);
   rows.push([texts.total, formatNumber(parameters), formatNumber(macs)]);
   return drawFoldedTable(texts.numbers, [texts.part, texts.parameters, texts.macs], rows);
 }
 
 function draw(place, value) {
-  const flow = (value.steps ? transformer : convolutional)(value);
-  render(markup`${drawCaption(value.words)}<ol class="flow">${flow}</ol>${sizes(value)}`, place);
+  const flow = (value.steps ? drawTransformer : drawConvolutional)(value);
+  render(markup`${drawCaption(value.words)}<ol class="flow">${flow}</ol>${drawSizes(value)}`, place);
 }
 
 store.define("architecture", { skeleton: "figures", render: draw });

@@ -25,7 +25,7 @@ import { fill, TEXTS } from "../../../texts.js";
 const switchOff = (off) => store.set({ heads_off: off }); // switch all other heads on
 
 // Parse the heads in a text, in order; ignore heads that do not exist.
-function parse({ change }, text) {
+function parseHeads({ change }, text) {
   const found = text.split(/\s+/).map((word) => /^(\d{1,4})\.(\d{1,4})$/.exec(word)?.slice(1).map(Number));
   const known = found.filter((head) => head && change[head[0] - 1]?.[head[1] - 1] !== undefined);
   return new Set(known.sort((a, b) => a[0] - b[0] || a[1] - b[1]).map((head) => head.join(".")));
@@ -33,16 +33,16 @@ function parse({ change }, text) {
 
 function toggle(value, pick) {
   if (value.run !== store.state.model) return; // the grid of the chosen model has not arrived
-  const heads = parse(value, store.state.heads_off);
+  const heads = parseHeads(value, store.state.heads_off);
   if (!heads.delete(pick)) heads.add(pick);
-  switchOff([...parse(value, [...heads].join(" "))].join(" "));
+  switchOff([...parseHeads(value, [...heads].join(" "))].join(" "));
 }
 
 // --- the grid of effects ---
 
 const texts = TEXTS.head_ablation;
 
-function wall(value, heads) {
+function drawHeadGrid(value, heads) {
   const { name, change, probability } = value;
   const limit = findLargest(change.flat());
   const rows = change.map((line, l) => ({
@@ -77,14 +77,14 @@ function wall(value, heads) {
 }
 
 function render(element, value, state) {
-  const row = (line, l) => [String(l + 1), ...line.map((change) => formatSigned(100 * change))];
+  const makeRow = (line, l) => [String(l + 1), ...line.map((change) => formatSigned(100 * change))];
   const head = [
     texts.layer_column,
     ...value.change[0].map((_, h) => fill(texts.head_column, { head: h + 1 })),
   ];
   draw(
-    markup`${drawCaption(value.words)}${wall(value, parse(value, state.heads_off))}${
-      drawFoldedTable(fill(texts.numbers, { name: value.name }), head, value.probability.map(row))
+    markup`${drawCaption(value.words)}${drawHeadGrid(value, parseHeads(value, state.heads_off))}${
+      drawFoldedTable(fill(texts.numbers, { name: value.name }), head, value.probability.map(makeRow))
     }${drawAbout(value.about)}`,
     element,
   );

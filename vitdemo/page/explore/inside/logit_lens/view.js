@@ -15,24 +15,25 @@ import { fill, TEXTS } from "../../../texts.js";
 
 const texts = TEXTS.logit_lens;
 // The text `after` for a layer, or `before` for the input of the first layer.
-const placed = (layer, after, before, values = {}) => fill(layer ? after : before, { layer, ...values });
+const describeLayer = (layer, after, before, values = {}) =>
+  fill(layer ? after : before, { layer, ...values });
 let drawnLayer = null;
 
-function strip({ answers, classes }, layer, choose) {
+function drawStrip({ answers, classes }, layer, choose) {
   const columns = answers.map((_, i) => ({
     text: i,
-    label: placed(i, texts.column, texts.column_before),
+    label: describeLayer(i, texts.column, texts.column_before),
     pick: String(i),
     pressed: i === layer,
   }));
-  const cell = (share, name, i) => ({
+  const makeCell = (share, name, i) => ({
     text: (100 * share).toFixed(0),
-    label: placed(i, texts.cell, texts.cell_before, { name, probability: formatProbability(share) }),
+    label: describeLayer(i, texts.cell, texts.cell_before, { name, probability: formatProbability(share) }),
     rgb: getColour(share, false),
   });
   const rows = classes.map((name, c) => ({
     name,
-    cells: answers.map((shares, i) => cell(shares[c], name, i)),
+    cells: answers.map((shares, i) => makeCell(shares[c], name, i)),
   }));
   return drawGrid(
     { caption: texts.strip, corner: texts.layer, columns, rows, look: "vd-strip" },
@@ -40,12 +41,12 @@ function strip({ answers, classes }, layer, choose) {
   );
 }
 
-function patches(value, layer) {
+function drawPatches(value, layer) {
   const [rows, columns] = value.grid;
   const [predicted, shares] = [value.predicted[layer].map((c) => value.named[c]), value.shares[layer]];
-  const lines = (each) =>
+  const makeRows = (each) =>
     makeRange(rows, (i) => makeRange(columns, (j) => each(i * columns + j, i + 1, j + 1)));
-  const cell = (p, row, column) => ({
+  const makeCell = (p, row, column) => ({
     text: predicted[p].short,
     rgb: parseHex(predicted[p].colour),
     label: fill(texts.patch, {
@@ -56,8 +57,8 @@ function patches(value, layer) {
     }),
   });
   const map = drawGrid({
-    caption: placed(layer, texts.patches, texts.patches_before),
-    rows: lines(cell).map((cells) => ({ cells })),
+    caption: describeLayer(layer, texts.patches, texts.patches_before),
+    rows: makeRows(makeCell).map((cells) => ({ cells })),
     look: "vd-patches",
     style: `--columns: ${columns}`,
   });
@@ -73,7 +74,7 @@ function patches(value, layer) {
     const words = ` ${fill(texts.count, { name, count, total: rows * columns })}`;
     return markup`<li><i style=${formatCellStyle(parseHex(colour))}>${short}</i>${words}</li>`;
   });
-  const numbers = lines((p) => `${predicted[p].name} ${(100 * shares[p]).toFixed(1)}`);
+  const numbers = makeRows((p) => `${predicted[p].name} ${(100 * shares[p]).toFixed(1)}`);
   return markup`<div id="lens-patches">
     ${drawCaption(value.words[1], texts.approximate)}
     <div class="vd-pair">${figure}${map}</div>
@@ -98,8 +99,8 @@ store.define("logit_lens", {
     const last = value.answers.length - 1;
     const layer = isBeforeFirst ? 0 : Math.min(state.layer || last, last);
     draw(
-      markup`${drawCaption(value.words[0], texts.approximate)}${strip(value, layer, choose)}${
-        patches(value, layer)
+      markup`${drawCaption(value.words[0], texts.approximate)}${drawStrip(value, layer, choose)}${
+        drawPatches(value, layer)
       }${drawAbout(value.about)}`,
       element,
     );

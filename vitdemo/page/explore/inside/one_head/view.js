@@ -21,17 +21,17 @@ let layer = null; // {value (the payload), numbers, size (N), width (D/H), heads
 let choices = null; // the three <select> elements {head, query, key}
 let pointed = null; // the key under the pointer; null: the chosen key
 let chosenFor = ""; // run and sizes for which the choices are valid
-const part = (name) => place.querySelector("." + name);
+const findPart = (name) => place.querySelector("." + name);
 
-const vector = (which, h, n) => {
+const getVector = (which, h, n) => {
   const { numbers, size, width, heads } = layer;
   const at = ((which * heads + h) * size + n) * width;
   return numbers.subarray(at, at + width);
 };
-const dot = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
-const product = (a, b) => a.map((value, i) => value * b[i]);
+const computeDotProduct = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
+const computeProducts = (a, b) => a.map((value, i) => value * b[i]);
 
-function nameOf(n) {
+function getName(n) {
   const { prefix, grid: [, columns] } = layer.value;
   if (n < prefix.length) return prefix[n];
   const p = n - prefix.length;
@@ -40,8 +40,8 @@ function nameOf(n) {
 
 // Dot products, scores and weights (N) of one query, and the head's output for its token.
 function computeHead(h, n) {
-  const q = vector(0, h, n);
-  const dots = Array.from({ length: layer.size }, (_, j) => dot(q, vector(1, h, j)));
+  const q = getVector(0, h, n);
+  const dots = Array.from({ length: layer.size }, (_, j) => computeDotProduct(q, getVector(1, h, j)));
   const scores = dots.map((value) => value * layer.value.scale);
   const top = Math.max(...scores);
   const powers = scores.map((score) => Math.exp(score - top));
@@ -49,14 +49,14 @@ function computeHead(h, n) {
   const weights = powers.map((value) => value / total);
   const output = new Float32Array(layer.width);
   weights.forEach((weight, j) =>
-    vector(2, h, j).forEach((value, i) => {
+    getVector(2, h, j).forEach((value, i) => {
       output[i] += weight * value;
     })
   );
   return { dots, scores, weights, output, total: total * Math.exp(top) };
 }
 
-function strip(name, values, limit) {
+function drawStrip(name, values, limit) {
   const label = fill(texts.strip, {
     name,
     count: values.length,
@@ -72,81 +72,81 @@ function strip(name, values, limit) {
   return markup`<div class="strip"><span>${name}</span>${drawn}</div>`;
 }
 
-const step = (title, ...content) =>
+const drawStep = (title, ...content) =>
   markup`<li><strong>${title}</strong>${
     content.map((each) => (typeof each === "string" ? markup`<div>${each}</div>` : each))
   }</li>`;
 
-function steps(h, n, j, found) {
-  const [q, k, v] = [vector(0, h, n), vector(1, h, j), vector(2, h, j)];
-  const [terms, handed] = [product(q, k), v.map((value) => value * found.weights[j])];
+function drawSteps(h, n, j, found) {
+  const [q, k, v] = [getVector(0, h, n), getVector(1, h, j), getVector(2, h, j)];
+  const [terms, handed] = [computeProducts(q, k), v.map((value) => value * found.weights[j])];
   const both = Math.max(findLargest(q), findLargest(k));
   const output = findLargest(found.output);
   const values = {
     count: layer.size,
     width: layer.width,
-    query: nameOf(n),
-    key: nameOf(j),
+    query: getName(n),
+    key: getName(j),
     dot: formatSigned(found.dots[j]),
     factor: layer.value.scale.toFixed(4),
     score: formatSigned(found.scores[j]),
-    power: plain(Math.exp(found.scores[j])),
-    total: plain(found.total),
-    percent: formatSigned(100 * share(handed, found.output)),
+    power: formatPlain(Math.exp(found.scores[j])),
+    total: formatPlain(found.total),
+    percent: formatSigned(100 * computeShare(handed, found.output)),
   };
   const weight = markup`<b class="weight">${formatPercent(found.weights[j])}</b>`;
-  const say = (text) => fill(text, values);
+  const fillText = (text) => fill(text, values);
   return [
-    step(
+    drawStep(
       texts.product_title,
-      strip(texts.query_vector, q, both),
-      strip(texts.key_vector, k, both),
-      strip(texts.products, terms, null),
-      say(texts.product),
+      drawStrip(texts.query_vector, q, both),
+      drawStrip(texts.key_vector, k, both),
+      drawStrip(texts.products, terms, null),
+      fillText(texts.product),
     ),
-    step(texts.scale_title, say(texts.scale)),
-    step(texts.softmax_title, say(texts.softmax), weight, say(texts.weight)),
-    step(
+    drawStep(texts.scale_title, fillText(texts.scale)),
+    drawStep(texts.softmax_title, fillText(texts.softmax), weight, fillText(texts.weight)),
+    drawStep(
       texts.values_title,
-      strip(texts.value_vector, v, null),
-      strip(texts.weighted, handed, output),
-      strip(texts.sum, found.output, output),
-      say(texts.output),
+      drawStrip(texts.value_vector, v, null),
+      drawStrip(texts.weighted, handed, output),
+      drawStrip(texts.sum, found.output, output),
+      fillText(texts.output),
     ),
   ];
 }
 
-function plain(number) {
+function formatPlain(number) {
   if (number < 1e-3 || number >= 1e6) return number.toExponential(2);
   return Number(number.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 });
 }
-const share = (one, all) => dot(one, all) / dot(all, all);
+const computeShare = (one, all) => computeDotProduct(one, all) / computeDotProduct(all, all);
 
 function draw() {
   const [h, n] = [Number(choices.head.value), Number(choices.query.value)];
   const j = pointed ?? Number(choices.key.value);
   const found = computeHead(h, n);
   const prefix = layer.value.prefix.length;
-  drawValues(part("map canvas"), found.weights.slice(prefix), layer.value.grid);
+  drawValues(findPart("map canvas"), found.weights.slice(prefix), layer.value.grid);
   for (const [name, token] of [["query", n], ["key", j]]) {
-    placeRing(part(`ring.${name}`), layer.value.grid, token - prefix);
+    placeRing(findPart(`ring.${name}`), layer.value.grid, token - prefix);
   }
-  render(steps(h, n, j, found), part("steps"));
+  render(drawSteps(h, n, j, found), findPart("steps"));
   const order = found.weights.map((_, i) => i).sort((a, b) => found.weights[b] - found.weights[a]);
   const most = order.slice(0, STRONGEST).map((i) =>
-    markup`<li><span>${nameOf(i)}</span><b>${formatPercent(found.weights[i])}</b></li>`
+    markup`<li><span>${getName(i)}</span><b>${formatPercent(found.weights[i])}</b></li>`
   );
-  const title = fill(texts.strongest, { query: nameOf(n) });
-  render(markup`<li><strong>${title}</strong></li>${most}`, part("strongest"));
+  const title = fill(texts.strongest, { query: getName(n) });
+  render(markup`<li><strong>${title}</strong></li>${most}`, findPart("strongest"));
   if (pointed !== null) return; // the table follows the chosen key, not the pointer
   const columns = [texts.key_column, texts.dot_column, texts.score_column, texts.weight_column];
   const rows = found.weights.map((weight, i) => [
-    nameOf(i),
+    getName(i),
     formatSigned(found.dots[i], 4),
     formatSigned(found.scores[i], 4),
     (100 * weight).toFixed(4),
   ]);
-  render(drawFoldedTable(texts.numbers, columns, rows), part("numbers"));
+  render(drawFoldedTable(texts.numbers, columns, rows), findPart("numbers"));
 }
 
 function point(key) {
@@ -155,17 +155,17 @@ function point(key) {
 }
 
 // Return the patch with the largest attention weight of a query in the first head.
-function strongest(n) {
+function findStrongest(n) {
   const { weights } = computeHead(0, n);
   const patches = weights.slice(layer.value.prefix.length);
   return weights.length - patches.length + patches.indexOf(Math.max(...patches));
 }
 
 // Offer all heads and tokens. For the same model, keep the user's choices.
-function offer({ run, heads, prefix, grid: [rows, columns] }) {
+function createChoices({ run, heads, prefix, grid: [rows, columns] }) {
   const asking = prefix.length ? 0 : Math.floor(rows / 2) * columns + Math.floor(columns / 2);
-  const names = { head: (i) => String(i + 1), query: nameOf, key: nameOf };
-  const first = { head: 0, query: asking, key: strongest(asking) };
+  const names = { head: (i) => String(i + 1), query: getName, key: getName };
+  const first = { head: 0, query: asking, key: findStrongest(asking) };
   const isSame = chosenFor === `${run} ${heads} ${layer.size}`;
   chosenFor = `${run} ${heads} ${layer.size}`;
   choices = Object.fromEntries(
@@ -180,11 +180,12 @@ function offer({ run, heads, prefix, grid: [rows, columns] }) {
   );
 }
 
-function map({ run, seen }) {
-  const tokenAt = (event) => layer.value.prefix.length + findPatch(part("map"), layer.value.grid, event);
-  const move = (event) => point(tokenAt(event));
+function drawMap({ run, seen }) {
+  const findToken = (event) =>
+    layer.value.prefix.length + findPatch(findPart("map"), layer.value.grid, event);
+  const move = (event) => point(findToken(event));
   const click = (event) => {
-    choices.query.value = String(tokenAt(event));
+    choices.query.value = String(findToken(event));
     draw();
   };
   return markup`<div class="map" @pointermove=${move} @pointerleave=${() => point(null)} @click=${click}>
@@ -193,8 +194,8 @@ function map({ run, seen }) {
   </div>`;
 }
 
-function build(value) {
-  offer(value);
+function drawLayout(value) {
+  createChoices(value);
   const labels = [[texts.head, choices.head], [texts.query, choices.query], [texts.key, choices.key]];
   render(
     markup`${drawCaption(value.words)}
@@ -202,7 +203,7 @@ function build(value) {
       labels.map(([text, select]) => markup`<label>${`${text} `}${select}</label>`)
     }</div>
       <div class="both">
-        <figure>${map(value)}<figcaption>${texts.map}</figcaption><ol class="strongest"></ol></figure>
+        <figure>${drawMap(value)}<figcaption>${texts.map}</figcaption><ol class="strongest"></ol></figure>
         <ol class="steps" aria-live="polite"></ol>
       </div>
       <div class="numbers"></div>`,
@@ -214,7 +215,7 @@ function take(element, value, file) {
   place = element;
   layer = { value, numbers: decodeValues(file), size: file.rows, width: file.columns, heads: file.maps };
   pointed = null;
-  build(value);
+  drawLayout(value);
   draw();
 }
 

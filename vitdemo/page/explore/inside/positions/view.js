@@ -21,7 +21,7 @@ let similarity = null; // (P, P), from its file
 let chosen = null; // the patch, as "row.column" from 0
 
 // The patch closest to the chosen patch (the grid may have changed); initially, a central patch.
-function cell([rows, columns]) {
+function findCell([rows, columns]) {
   const middle = [rows, columns].map((count) => Math.floor((count - 1) / 2));
   const wanted = chosen ? chosen.split(".").map(Number) : middle;
   return wanted.map((at, i) => Math.min(at, [rows, columns][i] - 1));
@@ -32,20 +32,20 @@ function choose(pick) {
   draw();
 }
 
-const lines = (values, [rows, columns]) =>
+const makeRows = (values, [rows, columns]) =>
   Array.from({ length: rows }, (_, i) => [...values.subarray(i * columns, (i + 1) * columns)]);
 
-function map() {
+function drawMap() {
   const [rows, columns] = value.grid;
-  const [row, column] = cell(value.grid);
+  const [row, column] = findCell(value.grid);
   const at = (row * columns + column) * rows * columns;
-  const values = lines(similarity.subarray(at, at + rows * columns), value.grid);
-  const share = (number) => (value.limit > 0 ? (number / value.limit + 1) / 2 : 0.5);
+  const values = makeRows(similarity.subarray(at, at + rows * columns), value.grid);
+  const computeShare = (number) => (value.limit > 0 ? (number / value.limit + 1) / 2 : 0.5);
   const cells = values.map((line, i) => ({
     cells: line.map((number, j) => ({
       text: columns <= NUMBERED ? formatSigned(number, 1) : "",
       label: fill(texts.patch, { row: i + 1, column: j + 1, cosine: formatSigned(number) }),
-      rgb: getColour(share(number)),
+      rgb: getColour(computeShare(number)),
       pick: `${i}.${j}`,
       pressed: i === row && j === column,
     })),
@@ -63,7 +63,7 @@ function map() {
 }
 
 // The maps of all patches, each at the place of its patch, with gaps of NaN between the maps.
-function overview() {
+function drawOverview() {
   const { run, grid: [rows, columns], limit } = value;
   const [height, width] = [rows, columns].map((count) => count * (count + 1) - 1);
   const values = new Float32Array(height * width).fill(NaN);
@@ -84,7 +84,9 @@ function overview() {
 function draw() {
   if (!similarity) return;
   render(
-    markup`${drawCaption(value.words)}<div class="maps">${map()}${overview()}</div>${drawAbout(value.about)}`,
+    markup`${drawCaption(value.words)}<div class="maps">${drawMap()}${drawOverview()}</div>${
+      drawAbout(value.about)
+    }`,
     place,
   );
 }

@@ -16,12 +16,12 @@ import { fill, TEXTS } from "../../../texts.js";
 const texts = TEXTS.residual_stream;
 const NONE = "none";
 
-const colour = (value) => `rgb(${getColour(value > 0 ? 0.84 : 0.16).join(" ")})`;
+const formatColour = (value) => `rgb(${getColour(value > 0 ? 0.84 : 0.16).join(" ")})`;
 const isPart = ({ whole }) => !whole;
 
 // The parts as bars from the sum before to the sum after each part. The last bar is the total. Below the bars is a
 // sentence about the largest part, or about the part under the pointer or chosen with the arrow keys.
-function waterfall(rows, name) {
+function drawWaterfall(rows, name) {
   let sum = 0;
   const bars = rows.map((row) => ({
     ...row,
@@ -30,12 +30,12 @@ function waterfall(rows, name) {
   }));
   const ends = bars.flatMap(({ from, to }) => [from, to]);
   const [low, high] = [Math.min(0, ...ends), Math.max(0, ...ends)];
-  const place = (value) => (100 * (high - value)) / (high - low || 1); // percent from the top
+  const computePlace = (value) => (100 * (high - value)) / (high - low || 1); // percent from the top
   const reading = makeElement(markup`<p class="reading" role="status"></p>`);
   const columns = bars.map(({ from, to, value, whole, short, kind }) => {
-    const [top, height] = [place(Math.max(from, to)), Math.abs(place(from) - place(to))];
-    const style = `top: ${top}%; height: ${height}%; ${whole ? "" : `--colour: ${colour(value)}`}`;
-    const line = markup`<s style="top: ${place(to)}%"></s>`; // to the next bar
+    const [top, height] = [computePlace(Math.max(from, to)), Math.abs(computePlace(from) - computePlace(to))];
+    const style = `top: ${top}%; height: ${height}%; ${whole ? "" : `--colour: ${formatColour(value)}`}`;
+    const line = markup`<s style="top: ${computePlace(to)}%"></s>`; // to the next bar
     return makeElement(
       markup`<div class="column ${kind}"><i style=${style}></i>${
         whole ? nothing : line
@@ -44,7 +44,7 @@ function waterfall(rows, name) {
   });
   const drawn = makeElement(
     markup`<div class="parts" role="img" tabindex="0" aria-label=${fill(texts.waterfall, { logit: name })}
-      style="--count: ${columns.length}"><u style="top: ${place(0)}%"></u>${columns}</div>`,
+      style="--count: ${columns.length}"><u style="top: ${computePlace(0)}%"></u>${columns}</div>`,
   );
 
   const parts = bars.filter(isPart);
@@ -53,7 +53,7 @@ function waterfall(rows, name) {
     0,
   );
   let current = start;
-  function read(i) {
+  function showReading(i) {
     current = i;
     columns.forEach((each, at) => each.classList.toggle("at", at === i));
     const { name: title, value, to, whole } = bars[i];
@@ -62,16 +62,16 @@ function waterfall(rows, name) {
       { part: title, value: formatSigned(value), sum: formatSigned(to), logit: name },
     );
   }
-  columns.forEach((each, i) => each.addEventListener("pointerenter", () => read(i)));
-  drawn.addEventListener("pointerleave", () => read(start));
+  columns.forEach((each, i) => each.addEventListener("pointerenter", () => showReading(i)));
+  drawn.addEventListener("pointerleave", () => showReading(start));
   drawn.addEventListener("keydown", (event) => {
     const next =
       { ArrowLeft: current - 1, ArrowRight: current + 1, Home: 0, End: bars.length - 1 }[event.key];
     if (bars[next] === undefined) return;
     event.preventDefault();
-    read(next);
+    showReading(next);
   });
-  read(start);
+  showReading(start);
   const legend = markup`<p class="legend">
     <span><i class="attention"></i>${texts.legend_attention}</span>
     <span><i class="mlp"></i>${texts.legend_mlp}</span>
@@ -81,22 +81,24 @@ function waterfall(rows, name) {
 }
 
 // The results below the two choices.
-function results(value, k, against) {
+function drawResults(value, k, against) {
   // Contributions to one logit or to the difference of two logits; they add up to the total.
-  const of = (numbers) => (against === NONE ? numbers[k] : less(numbers[k], numbers[Number(against)]));
+  const getContributions = (
+    numbers,
+  ) => (against === NONE ? numbers[k] : subtract(numbers[k], numbers[Number(against)]));
   const names = ["embedding", "heads", "bias", "mlps", "constant", "logits"];
-  const [embedding, heads, bias, mlps, constant, logit] = names.map((key) => of(value[key]));
+  const [embedding, heads, bias, mlps, constant, logit] = names.map((key) => getContributions(value[key]));
   const attention = heads.map((line, l) => line.reduce((sum, each) => sum + each, bias[l]));
-  const end = (text, sum) => ({ name: text, short: text, kind: "end", value: sum });
-  const layerRows = (layer, sum) => [
+  const makeEnd = (text, sum) => ({ name: text, short: text, kind: "end", value: sum });
+  const makeLayerRows = (layer, sum) => [
     { name: fill(texts.attention, { layer }), short: String(layer), kind: "attention", value: sum },
     { name: fill(texts.mlp, { layer }), short: "", kind: "mlp", value: mlps[layer - 1] },
   ];
   const rows = [
-    end(texts.embedding, embedding),
-    ...attention.flatMap((each, l) => layerRows(l + 1, each)),
-    end(texts.biases, constant),
-    { ...end(texts.total, logit), whole: true },
+    makeEnd(texts.embedding, embedding),
+    ...attention.flatMap((each, l) => makeLayerRows(l + 1, each)),
+    makeEnd(texts.biases, constant),
+    { ...makeEnd(texts.total, logit), whole: true },
   ];
   const name = fill(against === NONE ? texts.logit : texts.difference, {
     name: value.classes[k],
@@ -120,23 +122,26 @@ function results(value, k, against) {
   const byHead = markup`<div class="heads">${drawnHeads}${
     drawScale(formatSigned(-limit), formatSigned(limit), texts.scale)
   }</div>`;
-  const place = (layer) => layer ? fill(texts.after, { layer }) : texts.before;
-  const numbers = value.lengths.map((norms, l) => [place(l), ...norms.map((norm) => norm.toFixed(2))]);
+  const describePlace = (layer) => layer ? fill(texts.after, { layer }) : texts.before;
+  const numbers = value.lengths.map((
+    norms,
+    l,
+  ) => [describePlace(l), ...norms.map((norm) => norm.toFixed(2))]);
   const contributions = rows.map((row) => [row.name, formatSigned(row.value, 4)]);
   return markup`<p class="sum">${fill(texts.sum, { logit: name, value: formatSigned(logit) })}</p>
-    ${waterfall(rows, name)}${byHead}
+    ${drawWaterfall(rows, name)}${byHead}
     ${drawFoldedTable(texts.numbers, [texts.part, texts.contribution], contributions)}
     ${drawFoldedTable(texts.norms, [texts.place, value.read, texts.patches], numbers)}`;
 }
 
-function less(a, b) {
-  return Array.isArray(a) ? a.map((each, i) => less(each, b[i])) : a - b;
+function subtract(a, b) {
+  return Array.isArray(a) ? a.map((each, i) => subtract(each, b[i])) : a - b;
 }
 
 function render(element, value) {
   const names = value.classes.map((text, i) => [String(i), text]);
   let [target, other] = [names[0][0], NONE]; // the chosen options
-  const choice = (name, options, choose) => {
+  const drawChoice = (name, options, choose) => {
     const change = (event) => {
       choose(event.target.value);
       draw();
@@ -145,14 +150,14 @@ function render(element, value) {
       options.map(([key, text]) => markup`<option value=${key}>${text}</option>`)
     }</select>`;
   };
-  const targets = choice("target", names, (key) => (target = key));
-  const others = choice("other", [[NONE, texts.nothing], ...names], (key) => (other = key));
+  const targets = drawChoice("target", names, (key) => (target = key));
+  const others = drawChoice("other", [[NONE, texts.nothing], ...names], (key) => (other = key));
   const draw = () =>
     renderInto(
       markup`${
         drawCaption(value.words)
       }<label>${`${texts.target} `}${targets}</label> <label>${`${texts.minus} `}${others}</label><div>${
-        results(value, Number(target), other)
+        drawResults(value, Number(target), other)
       }</div>${drawAbout(value.about)}`,
       element,
     );

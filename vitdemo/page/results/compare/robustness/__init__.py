@@ -1,7 +1,7 @@
 """Robustness: accuracy of models on images with changes of rising strength.
 
-A task measures the accuracies. The payload is a value of `linePlotsIn` in line_plots.js, with the
-curves that are cached for the chosen models, changes and number of images.
+A task measures the accuracies. The payload is a value of `createLinePlots` in line_plots.js, with
+the curves that are cached for the chosen models, changes and number of images.
 """
 
 from collections.abc import Sequence
