@@ -1,5 +1,5 @@
 // Example images: included photos and some test images. A click chooses the image.
-import { datasetCard, isMissingDataset } from "../data/download/view.js";
+import { drawDatasetCard, isMissingDataset } from "../data/download/view.js";
 import * as store from "../store.js";
 import { markup, render } from "../markup.js";
 import { TEXTS } from "../texts.js";
@@ -37,7 +37,7 @@ export function mount({ element, props, trigger, watch }) {
           <p>${texts.test_images} <button type="button" class="others" @click=${showOthers}>${texts.show_others}</button></p>
           ${drawTiles(tests, texts.test_images)}
         </div>
-        <div class="sentence">${isMissing ? datasetCard("compact") : sentence}</div>
+        <div class="sentence">${isMissing ? drawDatasetCard("compact") : sentence}</div>
       </div>`,
       element,
     );

@@ -11,7 +11,7 @@ const buttonTexts = { missing: texts.download, stopped: texts.continue, failed: 
 let shown = { state: "missing", done: 0, text: "" };
 let hasRun = false; // since the page was loaded
 
-function sentence({ state, text }, kind) {
+function describeDownload({ state, text }, kind) {
   if (state === "running") return fill(texts.running, { progress: text || texts.connecting });
   if (state === "failed") return text;
   return { stopped: texts.stopped, ready: texts.ready }[state] ??
@@ -32,7 +32,9 @@ class DatasetCard extends HTMLElement {
     const hadFocus = this.contains(document.activeElement);
     this.dataset.state = state;
     render(
-      markup`<p role="status" title=${state === "failed" ? text : nothing}>${sentence(shown, this.kind)}</p>
+      markup`<p role="status" title=${state === "failed" ? text : nothing}>${
+        describeDownload(shown, this.kind)
+      }</p>
         <progress max="1" aria-label=${texts.label} value=${
         done > 0 ? done : nothing
       } ?hidden=${!isRunning}></progress>
@@ -48,17 +50,17 @@ class DatasetCard extends HTMLElement {
 customElements.define("vd-dataset", DatasetCard);
 
 // The template of a card; `kind` is "banner", "compact" or "".
-export const datasetCard = (kind = "") =>
+export const drawDatasetCard = (kind = "") =>
   markup`<vd-dataset class="vd-dataset ${kind}" .kind=${kind}></vd-dataset>`;
 
 export const isMissingDataset = (message) => message.includes(texts.missing);
 
-cards.push({ matches: isMissingDataset, create: () => datasetCard() });
+cards.push({ matches: isMissingDataset, create: () => drawDatasetCard() });
 
 store.define("dataset", {
   pollSeconds: ({ state }) => (state === "running" ? 1 : 0),
   create(element) {
-    render(datasetCard("banner"), element);
+    render(drawDatasetCard("banner"), element);
     const banner = element.querySelector("vd-dataset");
     banner.hidden = true;
     return {
@@ -77,7 +79,7 @@ store.define("dataset", {
     };
   },
 });
-store.define("dataset_card", { render: (element) => render(datasetCard(), element) });
+store.define("dataset_card", { render: (element) => render(drawDatasetCard(), element) });
 // The command line may have downloaded the dataset since.
 store.watch(["tab"], () => {
   if (!["ready", "running"].includes(shown.state)) store.invalidate("dataset");

@@ -18,7 +18,7 @@ const SHAPES = [
   "polygon(0 0, 100% 0, 50% 100%)",
 ];
 const LOOKS = COLOURS.length * SHAPES.length;
-const looks = (k) => `--colour: ${COLOURS[k % COLOURS.length]}; --shape: ${SHAPES[k % SHAPES.length]}`;
+const formatLooks = (k) => `--colour: ${COLOURS[k % COLOURS.length]}; --shape: ${SHAPES[k % SHAPES.length]}`;
 
 const openTestImage = ({ source, ...others }, number) =>
   store.openImage({ ...others, image: { source: `${source}${number}`, path: null, at: 0.5 } });
@@ -27,25 +27,25 @@ const openTestImage = ({ source, ...others }, number) =>
 
 const texts = TEXTS.similar_images;
 
-function dot(value, i, [x, y], isStop) {
+function drawDot(value, i, [x, y], isStop) {
   const [label, number] = [value.labels[i], value.numbers[i]];
   const sides = `${x > 0.5 ? " west" : ""}${y > 0.5 ? " north" : ""}`;
   const part = `--x: ${i % value.columns}; --y: ${Math.floor(i / value.columns)}`;
   return markup`<button type="button" class="dot k${label}${sides}" data-pick=${number}
-    style="left: ${100 * x}%; top: ${100 * y}%; ${part}; ${looks(label)}" tabindex=${isStop ? 0 : -1}
+    style="left: ${100 * x}%; top: ${100 * y}%; ${part}; ${formatLooks(label)}" tabindex=${isStop ? 0 : -1}
     aria-label=${fill(texts.dot, { name: value.classes[label], number })}
     @click=${() => openTestImage(value.open, number)}></button>`;
 }
 
 // Dots are ordered in rows from the top, which makes the arrow keys work as expected.
-function plane(value, { name, places }) {
+function drawPlane(value, { name, places }) {
   const columns = Math.max(1, Math.floor(Math.sqrt(places.length)));
   const topDown = places.map((_, i) => i).sort((a, b) => places[a][1] - places[b][1]);
   const order = [];
   for (let start = 0; start < topDown.length; start += columns) {
     order.push(...topDown.slice(start, start + columns).sort((a, b) => places[a][0] - places[b][0]));
   }
-  const dots = order.map((i, at) => dot(value, i, places[i], at === 0));
+  const dots = order.map((i, at) => drawDot(value, i, places[i], at === 0));
   const words = fillPlural(texts, "plane", places.length, { features: name });
   const keys = createRoving(() => columns);
   return markup`<section><h2>${name}</h2><div class="plane" role="group" aria-label=${words} @focusin=${keys.focus}
@@ -53,23 +53,23 @@ function plane(value, { name, places }) {
 }
 
 // The classes as radio buttons: the chosen class is highlighted in all plots.
-function legend(place, { classes, labels }) {
+function drawLegend(place, { classes, labels }) {
   const highlight = (k) => {
     for (const each of place.querySelectorAll(".dot")) {
       each.classList.toggle("faded", k >= 0 && !each.classList.contains(`k${k}`));
     }
   };
-  const choice = (k, content) =>
+  const drawChoice = (k, content) =>
     markup`<label><input type="radio" name="tsne-class" .checked=${k < 0} @change=${() =>
       highlight(k)}>${content}</label>`;
   const counts = classes.map(() => 0);
   for (const label of labels) counts[label] += 1;
-  const item = (name, k) =>
-    markup`<i class="key" style=${looks(k)}></i>${`${name} `}<small>${formatNumber(counts[k])}</small>`;
-  const again = () => markup`<small>${fill(texts.repeated, { count: LOOKS })}</small>`;
-  return markup`<fieldset><legend>${texts.highlight}</legend>${choice(-1, texts.all_classes)}${
-    classes.map((name, k) => choice(k, item(name, k)))
-  }${classes.length > LOOKS ? again() : nothing}</fieldset>`;
+  const drawItem = (name, k) =>
+    markup`<i class="key" style=${formatLooks(k)}></i>${`${name} `}<small>${formatNumber(counts[k])}</small>`;
+  const drawNote = () => markup`<small>${fill(texts.repeated, { count: LOOKS })}</small>`;
+  return markup`<fieldset><legend>${texts.highlight}</legend>${drawChoice(-1, texts.all_classes)}${
+    classes.map((name, k) => drawChoice(k, drawItem(name, k)))
+  }${classes.length > LOOKS ? drawNote() : nothing}</fieldset>`;
 }
 
 function drawMaps(place, value) {
@@ -78,8 +78,8 @@ function drawMaps(place, value) {
   place.style.setProperty("--sheet", `url("${value.sheet.url}")`);
   place.style.setProperty("--columns", value.columns);
   place.style.setProperty("--rows", Math.ceil(value.numbers.length / value.columns));
-  const planes = value.planes.map((each) => plane(value, each));
-  return draw(markup`${legend(place, value)}<div class="planes">${planes}</div>`, place);
+  const planes = value.planes.map((each) => drawPlane(value, each));
+  return draw(markup`${drawLegend(place, value)}<div class="planes">${planes}</div>`, place);
 }
 
 // --- the views, whose data tasks compute ---

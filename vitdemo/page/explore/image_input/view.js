@@ -1,7 +1,7 @@
 // Input of the image that all models receive: from a file, drop, paste or camera. The user can move the
 // square that the models receive.
 import { createCamera, drawNotice } from "../../components/shared.js";
-import { datasetCard, isMissingDataset } from "../../data/download/view.js";
+import { drawDatasetCard, isMissingDataset } from "../../data/download/view.js";
 import { makeElement, markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, fillParts, TEXTS } from "../../texts.js";
@@ -200,7 +200,7 @@ function create(element, { upload }) {
     const isOther = JSON.stringify(before) !== JSON.stringify(store.state.image);
     refusal = [fill(texts.not_shown, { reason: text }), ...(shown ? [texts.previous_shown] : [])].join(" ");
     showMessage(refusal);
-    if (isMissingDataset(text)) findPart("say").replaceChildren(makeElement(datasetCard("compact")));
+    if (isMissingDataset(text)) findPart("say").replaceChildren(makeElement(drawDatasetCard("compact")));
     if (before && isOther) choose(before, { isCorrection: true });
   }
 

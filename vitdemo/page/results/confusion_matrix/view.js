@@ -30,14 +30,14 @@ function scrollToImages() {
 }
 
 // At most 55% colour, so that the text has a contrast above 5:1 in the light and the dark theme.
-const shade = (colour, strength) =>
+const formatShade = (colour, strength) =>
   `background: color-mix(in srgb, ${colour} ${Math.round(55 * Math.min(strength, 1))}%, transparent)`;
 
-function cell(value, i, j, chosen, stop) {
+function drawCell(value, i, j, chosen, stop) {
   const [strength, words] = [value.strengths[i][j], value.spoken[i][j]];
   const wrong = strength > 0 ? "#c2410c" : "#7c4fd0"; // orange: positive, purple: negative
   const colour = value.signed || i !== j ? wrong : "#1d4ed8";
-  const [name, style] = [encode(value, i, j), shade(colour, Math.abs(strength))];
+  const [name, style] = [encode(value, i, j), formatShade(colour, Math.abs(strength))];
   return markup`<td style=${style}><button type="button" class=${
     value.values[i][j] ? "vd-cell" : "vd-cell zero"
   }
@@ -45,19 +45,21 @@ function cell(value, i, j, chosen, stop) {
     tabindex=${name === stop ? 0 : -1} @click=${() => choose(name)}>${value.texts[i][j]}</button></td>`;
 }
 
-function table(value, chosen) {
+function drawMatrix(value, chosen) {
   const { classes } = value;
   const names = new Set(classes.flatMap((_, i) => classes.map((__, j) => encode(value, i, j))));
   const stop = names.has(chosen) ? chosen : encode(value, 0, 0); // the cell that Tab reaches
   const keys = createRoving(() => classes.length);
   const head = [texts.corner, ...classes].map((text) => markup`<th scope="col">${text}</th>`);
-  const row = (text, i) =>
-    markup`<tr><th scope="row">${text}</th>${classes.map((_, j) => cell(value, i, j, chosen, stop))}</tr>`;
+  const drawRow = (text, i) =>
+    markup`<tr><th scope="row">${text}</th>${
+      classes.map((_, j) => drawCell(value, i, j, chosen, stop))
+    }</tr>`;
   return markup`<table class="vd-table" style="--classes: ${classes.length}" @focusin=${keys.focus}
-    @keydown=${keys.press}><thead><tr>${head}</tr></thead><tbody>${classes.map(row)}</tbody></table>`;
+    @keydown=${keys.press}><thead><tr>${head}</tr></thead><tbody>${classes.map(drawRow)}</tbody></table>`;
 }
 
-function saveButton(value) {
+function drawSaveButton(value) {
   const rows = [
     [texts.corner, ...value.classes],
     ...value.classes.map((name, i) => [name, ...value.values[i]]),
@@ -66,11 +68,11 @@ function saveButton(value) {
   return drawActionButton(TEXTS.shared.download_csv, save);
 }
 
-function pairs({ run, pairs: all }) {
-  const item = ({ cell, pick, text }) =>
+function drawPairs({ run, pairs: all }) {
+  const drawItem = ({ cell, pick, text }) =>
     markup`<li><button type="button" data-pick=${pick} @click=${() => choose(cell)}>${text}</button></li>`;
   return markup`<h2>${fill(texts.pairs, { run })}</h2>
-    ${all.length ? markup`<ol>${all.map(item)}</ol>` : markup`<p>${texts.no_errors}</p>`}
+    ${all.length ? markup`<ol>${all.map(drawItem)}</ol>` : markup`<p>${texts.no_errors}</p>`}
     <p class="quiet">${texts.hint}</p>`;
 }
 
@@ -80,8 +82,8 @@ store.define("confusion_matrix", {
   render(element, value, state) {
     const words = value.words.map((text) => markup`<p class="quiet">${text}</p>`);
     render(
-      markup`<div class="vd-scroll">${table(value, state["confusion.cell"])}</div>${words}${
-        saveButton(value)
+      markup`<div class="vd-scroll">${drawMatrix(value, state["confusion.cell"])}</div>${words}${
+        drawSaveButton(value)
       }`,
       element,
     );
@@ -101,7 +103,7 @@ store.define("confusion_cell", {
     const [drawTitle, drawPictures] = [createDocument(title), createGallery(element, "confusion")];
     function draw(data, state) {
       const { title: blocks = [], pictures = null } = data;
-      render(data.pairs ? pairs(data) : nothing, list);
+      render(data.pairs ? drawPairs(data) : nothing, list);
       back.hidden = !pictures;
       drawTitle(blocks);
       drawPictures(pictures, state);

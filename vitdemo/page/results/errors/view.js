@@ -50,11 +50,12 @@ function choosePair([first, second]) {
 }
 
 // A row of buttons with counts; `isPressed(chip)` marks the pressed ones.
-function chipRow(chips, group, isPressed, choose) {
-  const inARow = (buttons) => buttons.filter(({ offsetTop }) => offsetTop === buttons[0].offsetTop).length;
-  const keys = createRoving((buttons) => inARow(buttons), true);
+function drawChips(chips, group, isPressed, choose) {
+  const countInRow = (buttons) =>
+    buttons.filter(({ offsetTop }) => offsetTop === buttons[0].offsetTop).length;
+  const keys = createRoving((buttons) => countInRow(buttons), true);
   const stop = chips.find(isPressed) ?? chips[0];
-  const button = (chip) => {
+  const drawButton = (chip) => {
     const { pick, words, count, off, spoken } = chip;
     return markup`<button type="button" data-pick=${pick} aria-pressed=${String(isPressed(chip))}
       aria-label=${spoken ?? nothing} title=${off || spoken || nothing} ?disabled=${Boolean(off)}
@@ -63,10 +64,10 @@ function chipRow(chips, group, isPressed, choose) {
     }</b></button>`;
   };
   return markup`<div class="chips" role="group" aria-label=${group} @focusin=${keys.focus}
-    @keydown=${keys.press}>${chips.map(button)}</div>`;
+    @keydown=${keys.press}>${chips.map(drawButton)}</div>`;
 }
 
-function clearing(words) {
+function drawFilter(words) {
   const clear = markup`<button type="button" @click=${() => change(NO_FILTER)}>${texts.clear}</button>`;
   return fillParts(texts.filter, { filters: markup`<strong>${words}</strong>`, clear });
 }
@@ -75,11 +76,11 @@ store.define("errors_kinds", {
   follows: ["errors.kind"],
   create(element) {
     function draw({ chips, only: filters, messages }, kind) {
-      const row = chipRow(chips, texts.kinds, ({ pick }) => pick === kind, ({ pick }) => chooseKind(pick));
+      const row = drawChips(chips, texts.kinds, ({ pick }) => pick === kind, ({ pick }) => chooseKind(pick));
       const lines = [...chips.filter(({ pick }) => pick === kind).map(({ text }) => text), ...messages];
       render(
         markup`${row}
-          <p class="only" role="status" ?hidden=${!filters}>${filters ? clearing(filters) : nothing}</p>
+          <p class="only" role="status" ?hidden=${!filters}>${filters ? drawFilter(filters) : nothing}</p>
           <div class="words">${lines.map((text) => markup`<p>${text}</p>`)}</div>`,
         element,
       );
@@ -96,7 +97,7 @@ store.define("errors_pairs", {
   create(element) {
     function draw(chips, state) {
       const isPressed = ({ classes }) => isChosen(classes, state);
-      const row = chipRow(chips, texts.pairs, isPressed, ({ classes }) => choosePair(classes));
+      const row = drawChips(chips, texts.pairs, isPressed, ({ classes }) => choosePair(classes));
       render(markup`<h2 ?hidden=${!chips.length}>${texts.pairs_title}</h2>${row}`, element);
     }
     return { render: ({ chips }, state) => draw(chips, state), showError: () => draw([]) };

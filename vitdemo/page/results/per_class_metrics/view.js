@@ -12,73 +12,74 @@ store.defineDocument("paired_test");
 store.defineDocument("ranking_curves", { skeleton: "figures" });
 
 // Marks of one metric: the chosen model above the compared model, which is hollow.
-function strip(marks, { ticks, models }) {
-  const at = (value) => `${(100 * (value - ticks[0])) / (1 - ticks[0])}%`;
-  const line = (kind, x1, x2, y1, y2) =>
+function drawStrip(marks, { ticks, models }) {
+  const computePlace = (value) => `${(100 * (value - ticks[0])) / (1 - ticks[0])}%`;
+  const drawLine = (kind, x1, x2, y1, y2) =>
     shapes`<line class=${kind} x1=${x1} x2=${x2} y1=${y1} y2=${y2}></line>`;
   const drawn = marks.map((mark, i) => {
     if (!mark) return nothing;
     const [value, low, high] = mark;
     const y = models.length > 1 ? ["34%", "70%"][i] : "50%";
     return [
-      line("whisker", at(low), at(high), y, y),
-      shapes`<circle class=${i ? "other" : "chosen"} cx=${at(value)} cy=${y} r="4.5"></circle>`,
+      drawLine("whisker", computePlace(low), computePlace(high), y, y),
+      shapes`<circle class=${i ? "other" : "chosen"} cx=${computePlace(value)} cy=${y} r="4.5"></circle>`,
     ];
   });
-  const grid = ticks.map((tick) => line("grid", at(tick), at(tick), "0", "100%"));
+  const grid = ticks.map((tick) => drawLine("grid", computePlace(tick), computePlace(tick), "0", "100%"));
   return markup`<svg aria-hidden="true">${grid}${drawn}</svg>`;
 }
 
-const tickLabel = (tick, i, ticks) =>
+const drawTick = (tick, i, ticks) =>
   markup`<span style="left: ${(100 * i) / (ticks.length - 1)}%">${String(tick)}</span>`;
 
-function head({ metrics, models }) {
-  const dot = (name, i) => markup`<span class="model"><i class=${i ? "other" : "chosen"}></i>${name}</span>`;
+function drawHead({ metrics, models }) {
+  const drawDot = (name, i) =>
+    markup`<span class="model"><i class=${i ? "other" : "chosen"}></i>${name}</span>`;
   return markup`<div class="head"><span class="models">${
-    models.length > 1 ? models.map(dot) : nothing
+    models.length > 1 ? models.map(drawDot) : nothing
   }</span>${metrics.map((text) => markup`<b>${text}</b>`)}</div>`;
 }
 
-function axis({ metrics, ticks }) {
-  const labels = () => markup`<span class="ticks">${ticks.map(tickLabel)}</span>`;
-  return markup`<div class="axis" aria-hidden="true"><span></span>${metrics.map(labels)}</div>`;
+function drawAxis({ metrics, ticks }) {
+  const drawLabels = () => markup`<span class="ticks">${ticks.map(drawTick)}</span>`;
+  return markup`<div class="axis" aria-hidden="true"><span></span>${metrics.map(drawLabels)}</div>`;
 }
 
 // The button of a class, with the marks of its metrics.
-function row({ name, isTested, spoken, marks }, plot, isChosen) {
+function drawRow({ name, isTested, spoken, marks }, plot, isChosen) {
   const click = () => {
     store.choose(CLASSES, [name]);
     store.showControl(CLASSES, { value: [name] });
   };
   return markup`<button type="button" data-pick=${name} aria-label=${spoken} aria-pressed=${String(isChosen)}
     ?disabled=${!isTested} @click=${click}><span class="name">${name}</span>${
-    marks.map((several) => strip(several, plot))
+    marks.map((several) => drawStrip(several, plot))
   }</button>`;
 }
 
 // The values of the class under the pointer or with the focus stand below the plot.
-function plotIn(place) {
+function createPlot(place) {
   const keys = createRoving(() => 1);
   let drawn = null;
   let read = texts.hint;
 
   function draw(plot, shown) {
-    const say = (text) => {
+    const showText = (text) => {
       read = text;
       draw(plot, shown);
     };
-    const point = ({ target }) => say(target.closest("button")?.ariaLabel ?? texts.hint);
+    const point = ({ target }) => showText(target.closest("button")?.ariaLabel ?? texts.hint);
     const focus = (event) => {
       keys.focus(event);
       point(event);
     };
-    const leave = () => say(texts.hint);
-    const rows = plot?.rows.map((each) => row(each, plot, shown.includes(each.name)));
-    const content = () =>
-      markup`${head(plot)}<div class=${plot.models.length > 1 ? "rows two" : "rows"} role="group"
+    const leave = () => showText(texts.hint);
+    const rows = plot?.rows.map((each) => drawRow(each, plot, shown.includes(each.name)));
+    const drawContent = () =>
+      markup`${drawHead(plot)}<div class=${plot.models.length > 1 ? "rows two" : "rows"} role="group"
         aria-label=${texts.plot} @pointerover=${point} @focusin=${focus} @pointerleave=${leave} @focusout=${leave}
-        @keydown=${keys.press}>${rows}</div>${axis(plot)}<p class="reading">${read}</p>`;
-    render(plot ? content() : nothing, place);
+        @keydown=${keys.press}>${rows}</div>${drawAxis(plot)}<p class="reading">${read}</p>`;
+    render(plot ? drawContent() : nothing, place);
   }
 
   return (plot, chosen) => {
@@ -101,7 +102,7 @@ store.define("class_metrics", {
     const [summary, plot, details] = element.children;
     const [drawSummary, drawPlot, drawDetails] = [
       createDocument(summary),
-      plotIn(plot),
+      createPlot(plot),
       createDocument(details),
     ];
     function draw({ summary: blocks, plot: values, details: folds }, chosen) {

@@ -27,43 +27,43 @@ function createTestSet(element, { upload }) {
   let running = false; // whether the evaluation runs
   let message = nothing; // about the last upload or evaluation
 
-  function say(text) {
+  function showMessage(text) {
     message = text ? drawNotice(text) : nothing;
     draw();
   }
 
   function evaluate() {
-    say("");
+    showMessage("");
     store.startTask("tests.evaluate", ({ error, ...state }) => {
       running = !state.end;
       progress.show({ ...state, error: null });
       if (state.end) element.querySelector(".accuracies").open = true;
       if (state.end) store.invalidateViewsOf(TESTS);
-      say(state.cancelled ? texts.cancelled : error);
+      showMessage(state.cancelled ? texts.cancelled : error);
     }, [TESTS]);
   }
 
   function add(fields) {
     const name = element.querySelector(".name").value;
     store.act("tests.add", { name, ...fields }, (error) => {
-      if (error) return say(error);
+      if (error) return showMessage(error);
       element.querySelector("details.add").open = false;
       evaluate();
     });
   }
 
   async function sendZip({ target }) {
-    const sent = await uploadFiles(takeFiles(target), upload, say);
+    const sent = await uploadFiles(takeFiles(target), upload, showMessage);
     if (sent?.paths.length) add({ paths: sent.paths });
   }
 
   async function sendFolder({ target }) {
-    const files = listFolderFiles(takeFiles(target), drawn.system, MAX_FILES, say);
-    const sent = files && await uploadFiles(files, upload, say);
+    const files = listFolderFiles(takeFiles(target), drawn.system, MAX_FILES, showMessage);
+    const sent = files && await uploadFiles(files, upload, showMessage);
     if (sent?.paths.length) add({ paths: sent.paths, folders: sent.files.map(getFolder) });
   }
 
-  const form = () =>
+  const drawForm = () =>
     markup`<details class="add"><summary>${texts.add}</summary>
       <p>${texts.intro} ${drawn.is_local ? texts.local : texts.private}</p>
       <div class="ways">
@@ -76,30 +76,32 @@ function createTestSet(element, { upload }) {
       </div>
     </details>`;
 
-  const evaluateButton = () =>
+  const drawEvaluateButton = () =>
     markup`<button type="button" class="vd-download primary" id="tests-evaluate" @click=${evaluate}>${
       fillPlural(texts, "evaluate", drawn.pending)
     }</button>`;
-  const cancelButton = () =>
+  const drawCancelButton = () =>
     drawActionButton(TEXTS.task_panel.cancel, () => store.stopTask(), "tests-cancel");
-  const remove = () => store.act("tests.remove", {}, say);
+  const remove = () => store.act("tests.remove", {}, showMessage);
 
-  function chosen() {
+  function drawChosen() {
     return markup`<h2>${drawn.name}</h2>
       <span class="quiet">${drawn.summary}</span>
       ${drawn.problems.map((text) => markup`<p class="quiet">${text}</p>`)}
       <details class="accuracies" ?hidden=${!drawn.comparison.length}>
         <summary>${texts.accuracies}</summary>${table}
       </details>
-      <div class="buttons">${drawn.pending && !running ? evaluateButton() : nothing}${
-      running ? cancelButton() : drawActionButton(texts.remove, remove, "tests-remove")
+      <div class="buttons">${drawn.pending && !running ? drawEvaluateButton() : nothing}${
+      running ? drawCancelButton() : drawActionButton(texts.remove, remove, "tests-remove")
     }</div>`;
   }
 
   function draw() {
     if (!drawn) return;
     render(
-      markup`${form()}${drawn.name ? chosen() : nothing}${progress.place}<div role="status">${message}</div>`,
+      markup`${drawForm()}${
+        drawn.name ? drawChosen() : nothing
+      }${progress.place}<div role="status">${message}</div>`,
       element,
     );
     drawTable(drawn.comparison);
@@ -110,7 +112,7 @@ function createTestSet(element, { upload }) {
       drawn = data;
       draw();
     },
-    showError: say,
+    showError: showMessage,
   };
 }
 

@@ -6,7 +6,7 @@ import { fill, fillPlural, TEXTS } from "../../../texts.js";
 
 const texts = TEXTS.examples;
 
-function button(value, name, number, at) {
+function drawButton(value, name, number, at) {
   const rows = Math.ceil(value.numbers.flat().length / value.columns);
   const style = formatSheetStyle(value.sheet, at, value.columns, rows);
   const words = fill(texts.image, { name, number });
@@ -22,14 +22,14 @@ store.define("class_examples", {
   render(element, value) {
     const keys = createRoving(() => value.columns);
     let at = 0;
-    const row = (name, k) =>
+    const drawRow = (name, k) =>
       markup`<div class="row"><strong>${name}</strong>${
-        value.numbers[k].map((number) => button(value, name, number, at++))
+        value.numbers[k].map((number) => drawButton(value, name, number, at++))
       }</div>`;
     draw(
       markup`<p>${fillPlural(texts, "images", value.classes.length)}</p>
         <div class=${value.pixels ? "rows" : "rows smooth"} role="group" aria-label=${texts.label}
-          @focusin=${keys.focus} @keydown=${keys.press}>${value.classes.map(row)}</div>`,
+          @focusin=${keys.focus} @keydown=${keys.press}>${value.classes.map(drawRow)}</div>`,
       element,
     );
   },

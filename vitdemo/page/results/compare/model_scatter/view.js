@@ -28,8 +28,8 @@ function open({ name, kind }) {
   store.openTab(tab);
 }
 
-const overlaps = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
-const square = ({ x, y, radius }) => ({
+const isOverlapping = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+const makeSquare = ({ x, y, radius }) => ({
   left: x - radius - 2,
   right: x + radius + 2,
   top: y - radius,
@@ -39,14 +39,14 @@ const square = ({ x, y, radius }) => ({
 // Move dots at the same place next to each other, so that the pointer reaches each of them.
 function separate(dots) {
   dots.forEach((dot, i) => {
-    const covers = ({ x, y }) => Math.hypot(x - dot.x, y - dot.y) < COINCIDENT;
-    while (dots.slice(0, i).some(covers)) dot.x += dot.radius;
+    const isCovering = ({ x, y }) => Math.hypot(x - dot.x, y - dot.y) < COINCIDENT;
+    while (dots.slice(0, i).some(isCovering)) dot.x += dot.radius;
   });
 }
 
 // Labels of models at one of four sides of their dots. A label without a free place is left out.
 function placeLabels(dots, width) {
-  const taken = dots.map(square);
+  const taken = dots.map(makeSquare);
   return dots.filter(({ model }) => model.kind === "model" || (model.kind === "results" && width > 600))
     .flatMap(({ model, x, y, radius }) => {
       const long = LETTER * model.name.length;
@@ -56,7 +56,7 @@ function placeLabels(dots, width) {
       ], [x - long / 2, y + radius + 2]];
       for (const [left, top] of sides) {
         const box = { left, top, right: left + long, bottom: top + LINE };
-        if (left < LEFT || box.right > width || taken.some((other) => overlaps(box, other))) continue;
+        if (left < LEFT || box.right > width || taken.some((other) => isOverlapping(box, other))) continue;
         taken.push({ ...box, left: left - GAP, right: box.right + GAP });
         return [shapes`<text class="name ${model.kind}" x=${left} y=${top + 11}>${model.name}</text>`];
       }
@@ -64,100 +64,102 @@ function placeLabels(dots, width) {
     });
 }
 
-function axes(across, up, { height, right, bottom, title }) {
-  const line = (x1, x2, y1, y2) => shapes`<line class="grid" x1=${x1} x2=${x2} y1=${y1} y2=${y2}></line>`;
-  const text = (words, x, y, { anchor = "middle", kind = "" } = {}) =>
+function drawAxes(across, up, { height, right, bottom, title }) {
+  const drawLine = (x1, x2, y1, y2) => shapes`<line class="grid" x1=${x1} x2=${x2} y1=${y1} y2=${y2}></line>`;
+  const drawText = (words, x, y, { anchor = "middle", kind = "" } = {}) =>
     shapes`<text class=${kind} x=${x} y=${y} text-anchor=${anchor}>${words}</text>`;
-  const accuracy = text(texts.accuracy_axis, 0, 0, { kind: "title" });
+  const accuracy = drawText(texts.accuracy_axis, 0, 0, { kind: "title" });
   return [
     ...up.ticks.flatMap((
       value,
     ) => [
-      line(LEFT, right, up.place(value), up.place(value)),
-      text(String(value), LEFT - 6, up.place(value) + 4, { anchor: "end" }),
+      drawLine(LEFT, right, up.place(value), up.place(value)),
+      drawText(String(value), LEFT - 6, up.place(value) + 4, { anchor: "end" }),
     ]),
     ...across.ticks.flatMap((
       value,
     ) => [
-      line(across.place(value), across.place(value), TOP, bottom),
-      text(value.toLocaleString("en"), across.place(value), bottom + 15),
+      drawLine(across.place(value), across.place(value), TOP, bottom),
+      drawText(value.toLocaleString("en"), across.place(value), bottom + 15),
     ]),
-    text(title, (LEFT + right) / 2, height - 4, { kind: "title" }),
+    drawText(title, (LEFT + right) / 2, height - 4, { kind: "title" }),
     shapes`<g transform="translate(13 ${(TOP + bottom) / 2}) rotate(-90)">${accuracy}</g>`,
   ];
 }
 
-const hint = ({ kind }) => (kind === "model" ? texts.explore : texts.open_results);
+const describeHint = ({ kind }) => (kind === "model" ? texts.explore : texts.open_results);
 
-const speak = (model) =>
-  [model.name, ...model.details.map(([label, text]) => `${label}: ${text}`), hint(model)].join(". ");
+const describeModel = (model) =>
+  [model.name, ...model.details.map(([label, text]) => `${label}: ${text}`), describeHint(model)].join(". ");
 
-const card = (model) =>
+const drawCard = (model) =>
   markup`<strong>${model.name}</strong>
     <dl>${model.details.map(([label, text]) => markup`<dt>${label}</dt><dd>${text}</dd>`)}</dl>
-    <small>${hint(model)}</small>`;
+    <small>${describeHint(model)}</small>`;
 
-const circle = ({ model, x, y, radius }) =>
+const drawDot = ({ model, x, y, radius }) =>
   shapes`<circle class="dot ${model.kind}" cx=${x} cy=${y} r=${radius} role="button" tabindex="-1"
-    aria-label=${speak(model)} data-pick=${model.name}></circle>`;
+    aria-label=${describeModel(model)} data-pick=${model.name}></circle>`;
 
 // The choice of the x axis, and the legend.
-function bar(axis) {
-  const choice = ([key, { name }]) =>
+function drawBar(axis) {
+  const drawChoice = ([key, { name }]) =>
     markup`<button type="button" data-pick=${key} aria-pressed=${String(key === axis)} @click=${() =>
       store.set({ [X]: key })}>${name}</button>`;
-  const key = (kind) => markup`<span><i class=${kind}></i>${KINDS[kind]}</span>`;
+  const drawKey = (kind) => markup`<span><i class=${kind}></i>${KINDS[kind]}</span>`;
   return markup`<div class="bar">
-    <div class="axes" role="group" aria-label=${texts.choice}>${Object.entries(AXES).map(choice)}</div>
-    <div class="keys">${Object.keys(RADIUS).map(key)}</div>
+    <div class="axes" role="group" aria-label=${texts.choice}>${Object.entries(AXES).map(drawChoice)}</div>
+    <div class="keys">${Object.keys(RADIUS).map(drawKey)}</div>
   </div>`;
 }
 
-function failedRun(model) {
+function drawFailedRun(model) {
   const text = fill(texts.failed_run, { name: model.name, accuracy: model.accuracy });
-  return markup`<button type="button" class="vd-download" title=${speak(model)} @click=${() =>
+  return markup`<button type="button" class="vd-download" title=${describeModel(model)} @click=${() =>
     open(model)}>${text}</button>`;
 }
 
 function create(element) {
   const shown = makeElement(markup`<div class="shown" aria-hidden="true" hidden></div>`);
   const plot = makeElement(markup`<div class="plot"></div>`);
-  let [models, axis, dots, marked, settle] = [[], store.keys[X].start, [], null, null];
+  let [models, axis, dots, marked, setTabStop] = [[], store.keys[X].start, [], null, null];
 
   function mark(dot) {
     marked = dot;
     for (const each of dots) each.mark.classList.toggle("marked", each === dot);
     shown.hidden = !dot;
     if (!dot) return;
-    render(card(dot.model), shown);
+    render(drawCard(dot.model), shown);
     const isRight = dot.x > plot.clientWidth / 2;
     shown.style.left = isRight ? "" : `${dot.x + 14}px`;
     shown.style.right = isRight ? `${plot.clientWidth - dot.x + 14}px` : "";
     shown.style.top = `${Math.max(0, Math.min(dot.y - 30, plot.clientHeight - shown.offsetHeight))}px`;
   }
 
-  function nearest({ clientX, clientY }) {
+  function findNearest({ clientX, clientY }) {
     const box = plot.getBoundingClientRect();
-    const far = ({ x, y }) => Math.hypot(x - clientX + box.left, y - clientY + box.top);
-    return dots.filter((dot) => far(dot) <= REACH).sort((a, b) => far(a) - far(b))[0];
+    const computeDistance = ({ x, y }) => Math.hypot(x - clientX + box.left, y - clientY + box.top);
+    return dots.filter((dot) => computeDistance(dot) <= REACH).sort((a, b) =>
+      computeDistance(a) - computeDistance(b)
+    )[0];
   }
 
-  const dotOf = ({ target }) => dots.find((dot) => dot.mark === target);
+  const findDot = ({ target }) => dots.find((dot) => dot.mark === target);
 
   plot.addEventListener("pointermove", (event) => {
-    if (event.pointerType !== "touch") mark(nearest(event));
+    if (event.pointerType !== "touch") mark(findNearest(event));
   });
   plot.addEventListener("pointerleave", () => mark(null));
-  plot.addEventListener("focusin", (event) => mark(dotOf(event)));
+  plot.addEventListener("focusin", (event) => mark(findDot(event)));
   plot.addEventListener("focusout", () => mark(null));
   // The first tap shows the card, and the second one opens the model.
   plot.addEventListener("click", (event) => {
-    const [before, dot] = [marked, nearest(event)];
+    const [before, dot] = [marked, findNearest(event)];
     if (dot && (event.pointerType !== "touch" || dot === before)) open(dot.model);
     else mark(dot);
   });
   plot.addEventListener("keydown", (event) => {
-    const dot = dotOf(event);
+    const dot = findDot(event);
     if (!dot || (event.key !== "Enter" && event.key !== " ")) return;
     event.preventDefault();
     open(dot.model);
@@ -183,17 +185,17 @@ function create(element) {
       right,
     );
     const drawn = markup`<svg viewBox="0 0 ${width} ${height}" role="group" aria-label=${texts.label}>
-      ${axes(across, up, { height, right, bottom, title: AXES[axis].title })}${dots.map(circle)}${labels}
+      ${drawAxes(across, up, { height, right, bottom, title: AXES[axis].title })}${dots.map(drawDot)}${labels}
     </svg>`;
     render(markup`${drawn}${shown}`, plot);
     plot.querySelectorAll(".dot").forEach((each, i) => (dots[i].mark = each));
     mark(null);
-    settle ??= addRoving(
+    setTabStop ??= addRoving(
       plot,
       () => dots.toSorted((a, b) => a.x - b.x || b.y - a.y).map((dot) => dot.mark),
       () => dots.length,
     );
-    if (dots.length) settle(dots.at(-1).mark);
+    if (dots.length) setTabStop(dots.at(-1).mark);
   }
 
   new ResizeObserver(draw).observe(plot);
@@ -202,16 +204,18 @@ function create(element) {
       axis = state[X];
       models = data.models.filter((model) => model[axis] > 0);
       const count = data.models.length - models.length;
-      const chart = () =>
-        markup`${bar(axis)}${plot}<p class="missing">${count ? fillPlural(texts, "missing", count) : ""}</p>`;
+      const drawChart = () =>
+        markup`${drawBar(axis)}${plot}<p class="missing">${
+          count ? fillPlural(texts, "missing", count) : ""
+        }</p>`;
       const problems = data.problems.map(drawNotice);
       const isEmpty = !data.models.length && !problems.length;
       render(
         markup`${problems}${isEmpty ? drawNotice(texts.empty) : nothing}${
-          data.models.length ? chart() : nothing
+          data.models.length ? drawChart() : nothing
         }
           <p class="failed">${
-          data.failed.length ? markup`${texts.failed} ${data.failed.map(failedRun)}` : ""
+          data.failed.length ? markup`${texts.failed} ${data.failed.map(drawFailedRun)}` : ""
         }</p>`,
         element,
       );
