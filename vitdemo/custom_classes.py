@@ -71,7 +71,7 @@ UTF8_FLAG = 0x800  # flag bit of a zip entry with a UTF-8 name
 DAMAGED_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
 
 T = TypeVar("T")
-# Called with the completed fraction of the work and a text; an exception ends the work.
+# Callback with the completed fraction of the work and a text; an exception in it ends the work.
 ReportProgress = Callable[[float, str], None]
 
 
@@ -107,14 +107,14 @@ class ImageCollection:
         return sum(len(each.images) for each in self.classes)
 
     def with_class(self, name: object) -> "ImageCollection":
-        """Add a class. Raises `DataError` for an invalid or used name, or too many classes."""
+        """Add a class. Raises `DataError` for an invalid or existing name, or too many classes."""
         name = _normalise_class_name(name) if isinstance(name, str) else ""
         if not name or not name.isprintable():
             raise DataError("The class has no name. Enter a name in printable characters.")
         if len(name) > MAX_CUSTOM_NAME_LENGTH:
             raise DataError(
                 f"The class name '{name[:MAX_CUSTOM_NAME_LENGTH]}…' is too long. Use at most "
-                f"{MAX_CUSTOM_NAME_LENGTH} letters."
+                f"{MAX_CUSTOM_NAME_LENGTH} characters."
             )
         if name.casefold() in (each.name.casefold() for each in self.classes):
             raise DataError(f"A class '{name}' already exists. Choose another name.")
@@ -142,7 +142,7 @@ class ImageCollection:
         return found, problems
 
     def with_image(self, index: int, image: Image.Image, name: str = "") -> "ImageCollection":
-        """Add an image to class `index`. Raises `DataError` for a duplicate or above the limit."""
+        """Add an image to class `index`. Raises `DataError` for a duplicate, or too many images."""
         square = image_files.crop_visible_square(image, STORED_IMAGE_SIDE)
         key = hashlib.blake2b(square.tobytes(), digest_size=12).hexdigest()
         for each in self.classes:
@@ -159,7 +159,7 @@ class ImageCollection:
         """Add the images of a zip file with one folder per class.
 
         Also returns messages about skipped files. System files are ignored. Raises `DataError` if
-        the file is not a zip file or is too large, has a path outside its folder, or has no class.
+        the file is not a zip file, is too large, has an unsafe path, or contains no class.
         """
         try:
             with zipfile.ZipFile(path) as file, tempfile.TemporaryDirectory() as folder:
@@ -244,7 +244,7 @@ def _unpack_entry(file: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: str) ->
 
 
 def _list_zip_files(file: zipfile.ZipFile) -> list[tuple[PurePosixPath, zipfile.ZipInfo]]:
-    """Return the files without system files. Raises `DataError` for unsafe or too many files."""
+    """Return all files except system files. Raises `DataError` for unsafe or too many files."""
     infos = [info for info in file.infolist() if not info.is_dir()]
     places = [PurePosixPath(_decode_entry_name(info).replace("\\", "/")) for info in infos]
     found = [
@@ -269,8 +269,8 @@ def _list_zip_files(file: zipfile.ZipFile) -> list[tuple[PurePosixPath, zipfile.
 def _decode_entry_name(info: zipfile.ZipInfo) -> str:
     """Return the name of a zip entry, decoded as UTF-8 if possible.
 
-    By the standard, and in Python, a name without the UTF-8 flag is in code page 437. However,
-    macOS (Finder, `ditto`) writes UTF-8 names without the flag.
+    In the standard and in Python, a name without the UTF-8 flag is in code page 437. However, macOS
+    (Finder, `ditto`) writes UTF-8 names without the flag.
     """
     if info.flag_bits & UTF8_FLAG:
         return info.filename
@@ -303,7 +303,9 @@ def _select_class_images(
         problems.append(
             f"Skipped images outside class folders: {format_some_names(map(str, loose))}."
         )
-    problems += [f"The class '{name}' has no images." for name in empty if name]
+    problems += [
+        f"The class '{name}' has no images. Add images to its folder." for name in empty if name
+    ]
     return classed, [problem for problem in problems if problem]
 
 
@@ -413,7 +415,7 @@ def export_image_folder(collection: ImageCollection, is_test: np.ndarray, folder
     """Write the images to train/<class>/ in `folder`, or to test/<class>/ where `is_test` (N,)."""
     taken, marks = set(), iter(is_test)
     for number, own in enumerate(collection.classes):
-        # The class name is user input, so the folder name contains only its harmless characters.
+        # The class name is user input, so only its harmless characters are used in the folder name.
         name = re.sub(r"[^\w .-]+", "_", own.name).strip(" .") or f"class {number + 1}"
         name = f"class {number + 1}" if is_system_name(name) else name
         while name.casefold() in taken:
@@ -583,7 +585,7 @@ def write_probe_run(context: AppContext, probe: LinearProbe, folder: Path) -> Ru
     preprocessing = probe.base.preprocessing
     keys = "".join(picture.key for picture in probe.images)
     fingerprint = hashlib.blake2b(keys.encode(), digest_size=8).hexdigest()
-    summary = f"custom classes, on the features of {probe.base.name}"
+    summary = f"classifier for custom classes, on the features of {probe.base.name}"
     folder.mkdir(parents=True, exist_ok=True)
     runs.rewrite_history(folder, ())
     runs.write_weights(folder, model.state_dict())

@@ -1,6 +1,6 @@
 """The random changes that a recipe applies to training images, step by step.
 
-Letters: B images per batch, S their side in pixels.
+Letters: B images per batch, S image side in pixels.
 """
 
 from collections.abc import Sequence
@@ -39,10 +39,10 @@ class AugmentedImages:
 def apply_augmentations(
     recipe: Recipe, images: Sequence[Image.Image], names: Sequence[str], *, side: int, seed: int
 ) -> list[AugmentedImages]:
-    """Apply each augmentation step of `recipe` to the same RGB images, then all steps in order.
+    """Apply each augmentation step of `recipe` separately to the same RGB images, then all steps.
 
     `names` are the classes of the images, and `side` is the side of the training images. The same
-    `seed` gives the same result on every machine. The first result is the original images.
+    `seed` gives the same result on every machine. The first result contains the original images.
     """
     squares = [to_uint8(crop_and_resize(image, side)) for image in images]
     pixels = torch.from_numpy(np.stack(squares))  # (B, 3, S, S) uint8
@@ -58,7 +58,7 @@ def apply_augmentations(
 
 
 def describe_patch_dropout(recipe: Recipe) -> str:
-    """Describe the PatchDropout of `recipe`; "" if it has none."""
+    """Return a sentence about the PatchDropout of `recipe`, or "" without PatchDropout."""
     if not recipe.patch_dropout:
         return ""
     until = f", except in the last {format_with_noun(recipe.whole_epochs, 'epoch')}"
@@ -107,7 +107,7 @@ POLICY_TEXTS = {
     "trivial": "TrivialAugmentWide: one operation per image (rotation, shear, shift, colour, "
     "contrast, ...), with random strength.",
     "rand": "RandAugment: two operations per image (rotation, shear, shift, colour, contrast, "
-    "...), with strength 9 of 30.",
+    "...), with magnitude 9 on a scale of 30.",
     "auto": "AutoAugment: one of 25 pairs of operations that were selected for CIFAR-10.",
 }
 
@@ -133,7 +133,8 @@ def _steps(recipe: Recipe) -> list[tuple[str, str, tuple[str, ...]]]:
         steps.append(("Random erasing", words, ("erasing",)))
     if recipe.cutout:
         words = (
-            f"A box of {recipe.cutout} × {recipe.cutout} pixels has the mean colour of the dataset."
+            f"A square of {recipe.cutout} × {recipe.cutout} pixels is replaced by the mean colour "
+            "of the dataset."
         )
         steps.append(("Cutout", words, ("cutout",)))
     if recipe.mixup or recipe.cutmix:
@@ -145,11 +146,11 @@ def _describe_mixing(recipe: Recipe) -> tuple[str, str]:
     """Return title and description of MixUp and CutMix."""
     parts = {}
     if recipe.mixup:
-        parts["MixUp"] = f"MixUp (alpha {recipe.mixup:g}) blends the image with another one"
+        parts["MixUp"] = f"MixUp (alpha {recipe.mixup:g}) blends the image with another image"
     if recipe.cutmix:
         parts["CutMix"] = f"CutMix (alpha {recipe.cutmix:g}) pastes a box from another image"
     words = f"{', or '.join(parts.values())}. The targets are mixed in the same proportions."
     if recipe.unmixed_epochs:
         last = format_with_noun(recipe.unmixed_epochs, "epoch")
-        words += f" Mixing is off in the last {last}."
+        words += f" The images are not mixed in the last {last}."
     return " or ".join(parts), words

@@ -41,7 +41,7 @@ from vitdemo.training.devices import supports_fast_bfloat16
 
 # Verdicts on one map of one image. The first and the last two verdicts are based on p-values.
 NOT_BETTER_THAN_RANDOM = "not significantly better than random orders"
-NOT_BETTER_THAN_CENTRE = "not better than centre first"
+NOT_BETTER_THAN_CENTRE = "not better than the centre-first baseline"
 NOT_BETTER_THAN_EDGES = "not better than the edge map"
 NOT_BETTER_THAN_COPIES = "not significantly better than transformed copies of the map"
 BETTER_THAN_BASELINES = "better than all four baselines"
@@ -76,10 +76,10 @@ class ClassMaps:
     target: int
     against: int | None
     maps: tuple[ClassMap, ...]  # sorted by decreasing mean score on many images
-    # By replacement: mean scores of this run's maps on many images
+    # replacement -> mean scores of this run's maps on many images
     summaries: dict[str, FaithfulnessSummary]
     fills: tuple[str, ...]  # the replacements for removed patches that the model supports
-    # By replacement: cached results of the faithfulness test, perhaps without the slow maps
+    # replacement -> cached results of the faithfulness test; slow maps may be missing
     cached_results: dict[str, "FaithfulnessResult"]
     cache_key: tuple  # cache key of the image, the model and the classes
 
@@ -96,7 +96,7 @@ class ClassMaps:
         return self.run.classes[int(others.argmax())]
 
     def best_maps(self, fill: str) -> tuple[str, ...]:
-        """Return the names of the best maps for the replacement `fill`; () if not measured."""
+        """Return the names of the best maps for the replacement `fill`; () without mean scores."""
         return self.summaries[fill].best if fill in self.summaries else ()
 
 
@@ -104,10 +104,10 @@ class ClassMaps:
 class FaithfulnessScore:
     """Faithfulness score of one map or baseline on one image.
 
-    `deletion` and `insertion` are areas under curves, 0 to 1. `p_orders` is the rank p-value of the
-    score among random orders, and `p_shape` among transformed copies of the map. `p_shape` is None
-    unless the score is better than all other baselines. The centre-first order and the edge map
-    have only one score per image, so comparisons with them have no p-value.
+    `deletion` and `insertion` are areas under curves, 0 to 1. `p_orders` is the score's rank
+    p-value among random orders, and `p_shape` its rank p-value among transformed copies of the map.
+    `p_shape` is None unless the score is better than all other baselines. The centre-first order
+    and the edge map have only one score per image, so comparisons with them have no p-value.
     """
 
     deletion: float
@@ -148,7 +148,7 @@ class FaithfulnessResult:
 
 
 def load_summaries(context: AppContext, run: Run) -> dict[str, FaithfulnessSummary]:
-    """Return the mean faithfulness scores of `run`'s maps by replacement; {} if not measured."""
+    """Return the mean faithfulness scores of `run`'s maps by replacement, or {} without scores."""
     key = (read_summaries, run)
     return context.cache.get_or_compute(key, partial(read_summaries, run.path))
 
@@ -157,8 +157,7 @@ def choose_first_map(context: AppContext, run: Run) -> tuple[str, int]:
     """Return the attention map with the highest mean faithfulness score, and its layer.
 
     ("mean", l) is the mean over heads in layer l = 1..L. ("rollout", L) is attention rollout, which
-    is also returned if no score was measured. Scores are averaged over all replacements, and
-    measured on the images in `FaithfulnessSummary.part`.
+    is also returned if no score was measured. Scores are averaged over all replacements.
     """
     fills = load_summaries(context, run).values()
     layers, last = [found.layers for found in fills], context.count_layers(run)
@@ -194,7 +193,7 @@ def compute_class_maps(
         target: name of a class; None for the predicted class.
         against: name of a second class for a contrast; None for no second class.
         include_slow: also compute the slow maps. Otherwise, slow maps are returned only if cached.
-        check_slow: also check how slow maps depend on class and head, which triples their time.
+        check_slow: also check how slow maps depend on class and classifier head (triples the time).
         on_step: called as (done, total) during a slow map; an exception in `on_step` stops the map.
 
     Raises `RunError` for an unknown class, for two equal classes, and for a model without classes.
@@ -268,7 +267,7 @@ def measure_faithfulness(
 
 
 class _FaithfulnessTest:
-    """One run of the faithfulness test: the random orders and each map are one part each."""
+    """One run of the faithfulness test: all baselines are one part, and each map is one part."""
 
     def __init__(
         self, context: AppContext, maps: ClassMaps, image: Image.Image, fill: str, on_step
@@ -312,7 +311,7 @@ class _FaithfulnessTest:
     def measure_map(
         self, drawn: ClassMap, null: PerturbationCurves
     ) -> tuple[PerturbationCurves, FaithfulnessScore]:
-        """Measure curves and score of a map; also measure copies if no other baseline is better."""
+        """Measure curves and score of a map, and scores of copies if it beats other baselines."""
         name = drawn.method.name
         classes = self.class_maps.target, self.class_maps.against
         ranking = attributions.compute_ranking_values(
@@ -375,7 +374,7 @@ class _MapComputation:
     def compute_maps(
         self, methods: list[AttributionMethod], include_slow: bool, on_step: OnStep | None
     ) -> dict[str, np.ndarray]:
-        """Compute the maps by name; the fast maps share one forward and backward pass."""
+        """Return the maps by name; the fast maps share one forward and backward pass."""
         fast = [method.name for method in methods if not method.is_slow]
         found = dict(self.cache.get_or_compute((*self.key, "quick"), partial(self._compute, fast)))
         for name in (method.name for method in methods if method.is_slow):
@@ -421,7 +420,7 @@ class _MapComputation:
     ) -> dict[str, tuple[float, RandomHeadCheck]]:
         """Compute `runner_up_correlation` and `head_check` of the class-dependent `maps`, by name.
 
-        Slow maps are included if `check_slow` is true or if the checks are cached.
+        A slow map is included if `check_slow` is true or if its checks are cached.
         """
         *_, target, _ = self.key
         runner_up = next(int(c) for c in np.argsort(-probabilities) if c != target)

@@ -1,7 +1,7 @@
 """Selection of test images by the predictions of the runs in an `AppContext`.
 
-Models are compared only on the same images in the same order. Runs whose evaluations differ in
-fingerprint, classes or labels are therefore not compared.
+Models are compared only on the same images in the same order. The fingerprint, classes and labels
+of their evaluations must therefore be equal.
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ class ComparablePredictions:
 class ImageQuery:
     """A query for test images that pass `filters` with the predictions of `run`.
 
-    Images that pass only with the predictions of `other_run` are appended.
+    Images that pass only with the predictions of `other_run` are appended to the result.
     """
 
     run: str
@@ -106,7 +106,7 @@ def available_predictions(context: AppContext, *names: str) -> ComparablePredict
     if len(included) in (1, len(group.runs)):
         return group
     excluded = format_some_names(run.name for run in group.runs if run not in included)
-    message = f"Not included, because the weights are not available: {excluded}."
+    message = f"These models are not included, because their weights are not available: {excluded}."
     return replace(group, runs=included, exclusion_messages=(*group.exclusion_messages, message))
 
 

@@ -1,4 +1,4 @@
-"""Results of others on CIFAR-10 with the same or a similar recipe."""
+"""Published CIFAR-10 results of third-party models with the same or a similar recipe."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from vitdemo.analyses.model_rows import ModelRow
 
 @dataclass(frozen=True)
 class PublishedResult:
-    """Published result of the same or a similar recipe, which we did not measure."""
+    """Published result of the same or a similar recipe, not measured by vitdemo."""
 
     accuracy: str  # CIFAR-10 test accuracy in percent, as printed in the source
     description: str
@@ -27,9 +27,11 @@ _STUDENT_RESULTS = {  # recipe name -> accuracy and description
 _JORDAN = "KellerJordan/cifar10-airbench"
 _RESNET = PublishedResult("96.0", "ResNet-18, 7 minutes on an A100", _JORDAN)
 _NETWORK = PublishedResult(
-    "94.0", "the recipe's network, 8 epochs, 6 test views per image", _JORDAN
+    "94.0", "the network of this recipe, 8 epochs, 6 test views per image", _JORDAN
 )
-_WIDE = PublishedResult("95.0", "the recipe's widths, 15 epochs, 6 test views per image", _JORDAN)
+_WIDE = PublishedResult(
+    "95.0", "the widths of this recipe, 15 epochs, 6 test views per image", _JORDAN
+)
 _VIT_SMALL = PublishedResult(
     "98.4 to 98.8", "ViT-S/16 at 224 pixels, 3 epochs", "model cards on Hugging Face"
 )
@@ -45,11 +47,12 @@ PUBLISHED_RESULTS: dict[str, tuple[PublishedResult, ...]] = {  # recipe name -> 
     **{name: (PublishedResult(*each, _STUDENTS),) for name, each in _STUDENT_RESULTS.items()},
     "vit-scratch": (
         PublishedResult(
-            "93.58", "192/9/12, no extra data, 100 epochs, 3 views each", "aanna0701/SPT_LSA_ViT"
+            "93.58", "width 192, depth 9, 12 heads, 100 epochs of 3 views", "aanna0701/SPT_LSA_ViT"
         ),
         PublishedResult(
             "96.41",
-            "the same recipe, after 200 epochs of self-supervised pretraining on CIFAR-10",
+            "width 192, depth 9, 12 heads, after 200 epochs of self-supervised pretraining on "
+            "CIFAR-10",
             "hananshafi/vits-for-small-scale-datasets",
         ),
         _VIT_CIFAR,

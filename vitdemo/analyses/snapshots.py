@@ -28,10 +28,10 @@ Snapshot = tuple[np.ndarray, np.ndarray]
 class Snapshots:
     """Results of a run for one image after each saved epoch.
 
-    `epochs` (E) have saved weights; the last is the epoch of the run's own weights. `input_image`
-    is (S, S, 3). `maps` (E, L, P) are the attention of the class token (or the average patch) to
-    each patch in each layer, averaged over the heads. `probabilities` are (E, C). `grid` contains
-    the rows and columns of the patches.
+    `epochs` (E,) are the epochs with saved weights; the last one is the epoch of the final weights.
+    `input_image` is (S, S, 3). `maps` (E, L, P) are the attention to each patch in each layer,
+    averaged over the heads. The attention is from the class token, or from the average patch.
+    `probabilities` are (E, C). `grid` contains the rows and columns of the patches.
     """
 
     run: Run
@@ -77,7 +77,7 @@ def load_snapshots(
         epochs.append(weights_epoch)
         frames.append(_compute_snapshot(context.load_model(run), pixels))
     maps, probabilities = (np.stack(parts) for parts in zip(*frames, strict=True))
-    side = round(maps.shape[-1] ** 0.5)  # one number each, because images and patches are square
+    side = round(maps.shape[-1] ** 0.5)  # rows = columns, because images and patches are square
     return Snapshots(run, input_image, (side, side), tuple(epochs), maps, probabilities)
 
 
@@ -113,9 +113,12 @@ def describe_learning(correct: Sequence[bool], epochs: Sequence[int]) -> str:
         if before and not now
     ]
     if last_error == len(correct) - 1:
-        text = f"First correct after epoch {epochs[list(correct).index(True)]}, but not at the end"
+        text = (
+            f"The prediction was first correct after epoch {epochs[list(correct).index(True)]}, "
+            "but incorrect at the end"
+        )
     else:
-        text = f"Correct from epoch {epochs[last_error + 1]} on"
+        text = f"The prediction is correct from epoch {epochs[last_error + 1]} on"
     if forgotten:
-        text += f"; forgotten after epoch {', '.join(map(str, forgotten))}"
+        text += f"; it became incorrect after epoch {', '.join(map(str, forgotten))}"
     return text + "."

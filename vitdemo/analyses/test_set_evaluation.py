@@ -33,10 +33,10 @@ from vitdemo.metrics.paired import is_correct
 from vitdemo.runs import Evaluation, Run
 from vitdemo.runs.user_test_set import UserTestSet
 
-MAX_CLASSES = 200  # of a model: larger confusion matrices are neither fast nor readable
+MAX_CLASSES = 200  # limit per model; larger confusion matrices are slow and hard to read
 BATCH_SIZE = 32
-SEARCH_BATCH_SIZE = 1_000  # training images that are compared with the test images at once
-SEARCH_TEXT = "Searching for training images"
+SEARCH_BATCH_SIZE = 1_000  # number of training images in one comparison with the test images
+SEARCH_TEXT = "Searching for near-identical training images"
 GROUPS_NOTE = (
     "{images} images form {groups} groups of near-identical images. So the intervals of the "
     "accuracies are for about {size:.0f} independent images. Intervals in other sections assume "
@@ -64,8 +64,8 @@ class EvaluationStep:
 class AccuracyComparison:
     """Accuracies (0 to 1) of one model on a user's test set and on its own test set.
 
-    The own accuracy is for the same classes in the same proportions. The last four fields are None
-    if the model has no evaluation of these classes on its own test set.
+    The accuracy on the own test set is for the same classes in the same proportions. The last four
+    fields are None if the model has no evaluation of these classes on its own test set.
     """
 
     run: Run
@@ -119,7 +119,7 @@ def _find_indices(classes: Sequence[str], names: Sequence[str]) -> list[int] | N
 
 
 def _describe_unknown_classes(models: Sequence[Run], names: Sequence[str]) -> str:
-    """Explain which classes no model has; the closest model is the one with most of the classes."""
+    """Explain which classes are missing in the closest model, which has most of the classes."""
 
     def missing(run: Run) -> list[str]:
         return [name for name in names if _find_indices(run.classes, [name]) is None]
@@ -128,14 +128,14 @@ def _describe_unknown_classes(models: Sequence[Run], names: Sequence[str]) -> st
         return f"No model with at most {MAX_CLASSES} classes has weights. Train a model first."
     closest = min(models, key=lambda run: len(missing(run)))
     return (
-        f"No model has all classes of these folders. '{closest.name}' does not know "
+        f"No model has all classes of these folders. '{closest.name}' does not have "
         f"{format_some_names(missing(closest))}. Rename the folders to classes of a model: "
         f"{', '.join(closest.classes[:20])}{' …' if len(closest.classes) > 20 else ''}."
     )
 
 
 def list_testable_runs(context: AppContext, tests: UserTestSet) -> list[Run]:
-    """Return the models that have the classes of `tests`, in the same order."""
+    """Return the models whose list of classes equals that of `tests`."""
     return [run for run in context.trained_runs() if run.classes == tests.classes]
 
 
@@ -149,9 +149,9 @@ def evaluate_models(context: AppContext, tests: UserTestSet) -> Iterator[Evaluat
     """Evaluate all pending models on `tests`; yield the progress after each batch.
 
     The images are cropped as in Explore. The first call also searches for copies of training
-    images, and groups near-identical images by the features of the first model. A model that
-    cannot be loaded is skipped: a later call tries it again. Raises the error of the last skipped
-    model at the end.
+    images, and groups near-identical images by the features of the first model. A model that cannot
+    be loaded is skipped until the next call. At the end, raises the error of the last skipped
+    model.
     """
     runs = list_pending_runs(context, tests)
     total, problem = len(runs) * len(tests), None
@@ -243,8 +243,8 @@ def compare_run(
 ) -> AccuracyComparison:
     """Compare the accuracy of a model in `evaluation` with the accuracy on its own test set.
 
-    The original test images are those of the same classes. Each class has the same weight as in
-    `evaluation`. The intervals are for the effective number of independent images, from the
+    From the own test set, only images of the same classes are used. Each class has the same weight
+    as in `evaluation`. The intervals are for the effective number of independent images, from the
     `groups` (N,) of near-identical images.
     """
     count = len(evaluation.labels)
@@ -255,7 +255,7 @@ def compare_run(
     try:
         own = validated_evaluation(run)
         own_accuracy, own_size, own_count = _weighted_accuracy(own, evaluation.labels)
-    except RunError:  # there is no valid evaluation on its own test set, or a class is missing
+    except RunError:  # the model has no valid evaluation on its own test set, or a class is missing
         return compared
     counts = accuracy * size, size, own_accuracy * own_size, own_size
     return replace(

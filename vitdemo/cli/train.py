@@ -91,7 +91,7 @@ RECIPE_OPTIONS = tuple(
     for field in fields(Recipe)
     if field.type in (int, float, str, bool) and field.name not in ("name", "summary", "note")
 )
-# Options of `VisionTransformer`; models of other families do not have these options.
+# Options that only models of the family `VisionTransformer` have.
 MODEL_OPTIONS = {  # type and help text
     "patch_size": (int, "side of a patch in pixels"),
     "embed_dim": (int, "width: dimension of a token, a multiple of --num-heads"),
@@ -222,7 +222,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--log",
-        "--track",  # because torchrun rejects `--log`, which is the start of several of its options
+        "--track",  # because torchrun rejects `--log`, the prefix of several torchrun options
         action="append",
         default=[],
         choices=list(TRACKERS),
@@ -315,7 +315,7 @@ def evaluate(args: argparse.Namespace) -> int:
 def add_reference(
     run: runs.Run, train: data.LabelledImages, validation: data.LabelledImages, device: str
 ) -> None:
-    """Write `reference_features.npz`, with which the page detects unfamiliar images."""
+    """Write `reference_features.npz`, which the page needs to detect unusual images."""
     reference = compute_reference(run, train, validation, choose_device(device))
     if reference:
         write_reference(run.path, reference, run.config["data"]["fingerprint"])
@@ -463,7 +463,7 @@ def train(args: argparse.Namespace, argv: list[str], folder: Path, stopper: Stop
     try:
         return train_and_evaluate(args, folder, source, trainer, stopper, deadline, log)
     finally:
-        with handle_signals(STOP_SIGNALS, signal.SIG_IGN):  # torchrun sends them twice
+        with handle_signals(STOP_SIGNALS, signal.SIG_IGN):  # torchrun sends stop signals twice
             log.close()
 
 
@@ -491,8 +491,8 @@ def train_and_evaluate(
         record_stop(folder, trainer)
     runs.write_weights(folder, trainer.final_weights())
     if recipe.mask_ratio:
-        print(f"The encoder is trained. To start a recipe of the same model from it, use --weights "
-              f"{folder / runs.WEIGHTS_FILE}")  # fmt: skip
+        print("The encoder is trained. To start a recipe of the same model from these weights, "
+              f"use --weights {folder / runs.WEIGHTS_FILE}")  # fmt: skip
         return 0
     evaluation = evaluate_trained(args, folder, source, trainer)
     if log.trackers:
@@ -583,7 +583,7 @@ def choose_recipe(args: argparse.Namespace, folder: Path) -> Recipe:
 
 
 def get_run_folder(args: argparse.Namespace) -> Path:
-    """Return `--out`, or runs/RECIPE by default. Raises `RecipeError` without both."""
+    """Return `--out`, or runs/RECIPE by default. Raises `RecipeError` if both are missing."""
     if args.out:
         return args.out
     if not args.recipe:

@@ -3,8 +3,7 @@
 An `AttributionMethod` describes its map, the map's limit and the supported models. `METHODS` lists
 all methods by name. No method leaves a hook, a flag or a gradient on the model, so threads can
 share the model. Integrated Gradients and occlusion explain the log-probability of the class, as the
-faithfulness test does. Maps from attention and features use the gradient of the logit, as in the
-papers.
+faithfulness test does. Maps from attention and features use the gradient of the logit.
 
 Letters: B batch, P patches (rows x columns), N tokens, D width, S side in pixels, C classes.
 
@@ -41,7 +40,7 @@ class AttributionMethod:
     many forward passes. An `is_linear` method gives maps that are linear in the score: the map of a
     difference of scores is the difference of the maps. The values of an `is_complete` method add up
     to the change of the score (`completeness_gap`). If many patches of a map are exactly 0,
-    `compute_ranking` gives the values that rank its patches, see `compute_ranking_values`.
+    `compute_ranking` gives values that rank these patches, see `compute_ranking_values`.
     """
 
     name: str
@@ -293,7 +292,7 @@ class _AttributionInput:
         return F.one_hot(classes, count).to(dtype)
 
     def to_patch_maps(self, matrix: Tensor) -> Tensor:
-        """Return the mean of the classifier's rows of `matrix` as maps (B, rows, columns)."""
+        """Return the mean over the classifier's rows of `matrix` as maps (B, rows, columns)."""
         prefix, rows = self.model.num_prefix_tokens, forward_pass.classifier_rows(self.model)
         return attention.classifier_map(matrix, prefix, rows).unflatten(1, self.grid)
 
@@ -464,8 +463,9 @@ METHODS = {
             "relevance",
             "Relevance",
             "Attention weights of all layers, weighted by the gradient of the class's logit and "
-            "accumulated from layer to layer (Chefer et al. 2021). The map has no negative values, "
-            "so it does not show patches that oppose the class. It ignores the MLPs.",
+            "accumulated from layer to layer (Chefer et al. 2021). The map has no negative "
+            "values, so it does not show patches that oppose the class. The method ignores the "
+            "MLPs.",
             ("vit",),
             _relevance,
         ),
@@ -473,8 +473,8 @@ METHODS = {
             "gradient_rollout",
             "Gradient-weighted rollout",
             "Attention rollout in which the attention weights of each layer are multiplied by the "
-            "gradient of the class's logit. Attention heads of opposite sign can cancel, and "
-            "layers with a small gradient contribute little.",
+            "gradient of the class's logit. The effects of attention heads with opposite signs "
+            "can cancel out, and layers with a small gradient contribute little.",
             ("vit",),
             _gradient_rollout,
         ),
@@ -491,9 +491,9 @@ METHODS = {
         AttributionMethod(
             "integrated_gradients",
             "Integrated Gradients",
-            "Gradient of the class's log-probability, integrated from a uniform image (the input "
-            "0) to this image (Sundararajan et al. 2017). The values add up to the change of "
-            "the log-probability. A different starting image gives a different map.",
+            "Gradient of the class's log-probability, integrated from a uniform image (model "
+            "input 0) to this image (Sundararajan et al. 2017). The values add up to the change "
+            "of the log-probability. A different starting image gives a different map.",
             _ALL_KINDS,
             _integrated_gradients,
             is_signed=True,
@@ -504,9 +504,10 @@ METHODS = {
         AttributionMethod(
             "occlusion",
             "Occlusion",
-            "Decrease of the class's log-probability when a single patch gets a uniform colour "
-            "(the input 0; Zeiler & Fergus 2014). A patch gets a low value if its neighbours "
-            "contain the same information. The model may never have seen such a patch in training.",
+            "Decrease of the class's log-probability if one patch is replaced by a uniform "
+            "colour, the model input 0 (Zeiler & Fergus 2014). A patch gets a low value if its "
+            "neighbours contain the same information. The model may never have seen such a patch "
+            "in training.",
             _ALL_KINDS,
             _occlusion,
             is_signed=True,
@@ -516,9 +517,10 @@ METHODS = {
         AttributionMethod(
             "attention",
             "Last layer's attention",
-            "Attention of the class token (without one: mean of the patch tokens) to each patch "
-            "in the last layer, averaged over the heads. The map is the same for every class. A "
-            "token of the last layer also contains information from other patches.",
+            "Attention of the class token to each patch in the last layer, averaged over the "
+            "heads. For a model without a class token, the mean attention of all patch tokens is "
+            "shown. The map is the same for every class. A token of the last layer also contains "
+            "information from other patches.",
             ("vit",),
             _last_attention,
             is_class_specific=False,

@@ -47,9 +47,9 @@ def trace_with_knockout(model: nn.Module, images: Tensor, blocked: Tensor) -> Tr
 def build_patch_knockout(model: nn.Module, layers: Iterable[int]) -> Tensor:
     """Build the mask (L, N, N) that blocks the attention of special tokens to patches in `layers`.
 
-    Special tokens are the class token, the distillation token and the registers. They are blocked
-    together, because the class token could otherwise read information about the patches from a
-    register. If `layers` contains all layers, the logits do not depend on the image.
+    Special tokens are the class token, the distillation token and the registers. Their attention is
+    blocked together, because the class token could otherwise read information about the patches
+    from a register. If `layers` contains all layers, the logits do not depend on the image.
 
     Raises `ValueError` for a layer that does not exist. Also raises `ValueError` for a model that
     predicts from the mean of the patch tokens, because its prediction always depends on patches.
@@ -80,6 +80,8 @@ def _run_masked(model: nn.Module, images: Tensor, blocked: Tensor) -> ForwardPas
             f"shape {(L, N, N)} or {(L, B, N, N)}."
         )
     if blocked.all(dim=-1).any():
-        raise ValueError("A row of `blocked` is all True. Leave one entry of each row False.")
+        raise ValueError(
+            "A row of `blocked` is all True. Set at least one entry of each row to False."
+        )
     masks = blocked.to(images.device)
     return run_forward(model, images, [m[:, None] if m.ndim == 3 else m for m in masks])

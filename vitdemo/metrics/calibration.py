@@ -44,7 +44,7 @@ class ReliabilityDiagram:
     def calibration_error(self) -> float:
         """Expected calibration error, 0 to 1 (Guo et al. 2017, eq. 3).
 
-        It is the mean of the gaps |accuracy - confidence| over bins, weighted by count.
+        The error is the mean of the gaps |accuracy - confidence| over bins, weighted by count.
         """
         filled = self.count > 0
         gaps = np.abs(self.accuracy - self.confidence)[filled]
@@ -132,12 +132,12 @@ def find_worst_bin(diagram: ReliabilityDiagram) -> ConfidenceRange | None:
 
 
 def describe_worst_bin(diagram: ReliabilityDiagram) -> str:
-    """Describe the worst bin after temperature scaling; "" if no bin is significant."""
+    """Describe the worst bin after temperature scaling, or return "" if no bin is significant."""
     worst = find_worst_bin(diagram)
     if worst is None:
         return ""
     return (
-        f"One temperature does not correct every bin: after scaling, the {worst.count:,} "
+        f"One temperature does not correct every bin. After scaling, the {worst.count:,} "
         f"predictions with {100 * worst.low:.0f} to {100 * worst.high:.0f}% confidence have an "
         f"accuracy of {percent_text(worst.accuracy)}%."
     )

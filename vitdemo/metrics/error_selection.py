@@ -23,7 +23,7 @@ IMAGE_FILTERS = {
     "all": "all images",
     "only_right": "only this model's prediction is correct",
     "all_wrong": "the predictions of all models are incorrect",
-    "label_errors": "possible label error: the models together contradict the label",
+    "label_errors": "possible label error: the mean prediction of all models contradicts the label",
 }
 # Order of images -> property of the first image
 IMAGE_ORDERS = {
@@ -55,8 +55,8 @@ class Filters:
 class MutualConfusion:
     """Confusions between two classes, `first` < `second`.
 
-    `first_as_second` images of the first class were predicted as the second, `second_as_first`
-    images in the other direction.
+    `first_as_second` counts the images of the first class that were predicted as the second.
+    `second_as_first` counts the images in the other direction.
     """
 
     first: int
@@ -72,7 +72,7 @@ class MutualConfusion:
 def check_model_predictions(probabilities: np.ndarray, labels: np.ndarray) -> None:
     """Raise ValueError if probabilities (M, N, C) or labels (N,) are not valid.
 
-    The message names the problem and the model, counted from 0.
+    The message contains the problem and the index of the model, counted from 0.
     """
     probabilities = np.asarray(probabilities)
     if probabilities.ndim != 3 or not len(probabilities):
@@ -85,7 +85,7 @@ def check_model_predictions(probabilities: np.ndarray, labels: np.ndarray) -> No
 
 
 def compute_margin(probabilities: np.ndarray) -> np.ndarray:
-    """Return the margin (N,) of probabilities (N, C); if C is 1, the only probability."""
+    """Return the margin (N,) of probabilities (N, C), or the only probability if C is 1."""
     top = np.sort(probabilities, axis=1)[:, -2:]  # (N, 2), or (N, 1)
     return top[:, -1] - top[:, 0] if top.shape[1] == 2 else top[:, 0]
 

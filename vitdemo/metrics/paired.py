@@ -2,8 +2,9 @@
 
 McNemar's test (1947) uses the images on which exactly one of the two models is correct. If both
 models are equally good, the first model is correct on such an image with probability 0.5. The
-counts are then binomial, and p is the probability of a split at least as uneven (exact, two-sided).
-Images on which both are correct or both are incorrect carry no information about the difference.
+counts are then binomial, and p is the probability of counts that differ at least as much (exact,
+two-sided). Images on which both are correct or both are incorrect carry no information about the
+difference.
 
 Among many tests of equal models, one in twenty is significant by chance. `holm` therefore corrects
 for all tests that are shown together.
@@ -45,7 +46,7 @@ class McNemarResult:
 
     @property
     def difference(self) -> float:
-        """Accuracy of the first minus accuracy of the second, -1 to 1; NaN without images."""
+        """Accuracy of the first model minus accuracy of the second, -1 to 1; NaN without images."""
         return self._fraction(self.first_only - self.second_only)
 
     @property
@@ -58,7 +59,7 @@ class McNemarResult:
 
 
 def is_correct(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return whether the most probable class of each image is the true class, (N,) bool."""
+    """Return a mask (N,) of the images whose most probable class is the true class."""
     check_predictions(probabilities, labels)
     return np.argmax(probabilities, axis=1) == labels
 
@@ -78,7 +79,7 @@ def mcnemar(first: np.ndarray, second: np.ndarray) -> McNemarResult:
 
 
 def holm(p: Sequence[float]) -> np.ndarray:
-    """Return Holm's (1979) adjusted p-values; NaN stays NaN and is not counted as a test.
+    """Return Holm's (1979) adjusted p-values; NaN remains NaN and is not counted as a test.
 
     The smallest of n values is multiplied by n, the next by n - 1, and so on; the results never
     decrease and are at most 1. Rejecting below 0.05 limits the probability of any false alarm to
@@ -98,28 +99,30 @@ def describe_mcnemar(
 ) -> str:
     """Describe the result of McNemar's test in a sentence.
 
-    "Only vit-a is correct on 312 cats, only vit-b on 120: the difference is significant (p <
-    0.001)." `name` is the class of the images (None: all); `p` is the corrected p-value (default:
-    the test's p-value). Names come from folders: escape the sentence before it goes into HTML.
+    "Only vit-a is correct on 312 cats, and only vit-b is correct on 120. The difference is
+    significant (p < 0.001)." `name` is the class of the images (None: all); `p` is the corrected
+    p-value (default: the test's p-value). Names come from folders, so escape the sentence before
+    using it in HTML.
     """
     p = test.p if p is None else p
     if test.n == 0:
         return f"There are no {name_images(name, 0)}, so there is nothing to compare."
     if test.first_only + test.second_only == 0:
         return (
-            f"{first} and {second} are correct on the same {name_images(name, 2)}: no difference."
+            f"{first} and {second} are correct on the same {name_images(name, 2)}, so there is no "
+            "difference."
         )
     verdict = "significant" if p < SIGNIFICANCE_THRESHOLD else "not significant"
     relation = "" if p < 0.001 else "= "
     subject = f"{test.first_only:,} {name_images(name, test.first_only)}"
     return (
-        f"Only {first} is correct on {subject}, only {second} on {test.second_only:,}: the "
-        f"difference is {verdict} (p {relation}{format_p_value(p)})."
+        f"Only {first} is correct on {subject}, and only {second} is correct on "
+        f"{test.second_only:,}. The difference is {verdict} (p {relation}{format_p_value(p)})."
     )
 
 
 def name_images(name: str | None, count: int) -> str:
-    """Name `count` images of a class: "cats", "cat", 'images of "n0144"' or "images"."""
+    """Return a noun for `count` images of a class: "cats", "cat", 'images of "n0144"', "images"."""
     if name in CIFAR10_NOUNS:
         singular, plural = CIFAR10_NOUNS[name]
         return singular.split(" ", 1)[1] if count == 1 else plural

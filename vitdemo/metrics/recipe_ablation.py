@@ -1,10 +1,10 @@
-"""Ablation: settings in which runs differ from a baseline, and the effect on the accuracy.
+"""Ablation: settings in which runs differ from a baseline, and their effect on the accuracy.
 
     gain = compute_ablation(run, others).gains[0]
     gain.description, gain.test.difference  # "augmentation: none → …", 0.031
 
 Both runs predicted the same test images, so the comparison is paired. The interval and p of a gain
-cover the variation between test images only. If the baseline was also trained with other seeds,
+cover only the variation between test images. If the baseline was also trained with other seeds,
 `summarise_ablation` checks whether a gain exceeds the variation between seeds.
 
 A *change* is a difference in one recipe setting (MixUp and CutMix count as one). The seed is not a
@@ -42,7 +42,7 @@ MIN_LEARNED_FRACTION = 1 / 9
 MIN_SINGLE_CHANGES = 3  # minimum number of different changes in an ablation
 # Fields without effect on training, or described by `_describe_start`
 _IGNORED_FIELDS = ("note", "pretrained", "keep")
-# Fields that have an effect only if another setting is on.
+# Fields that have an effect only with another setting.
 _FIELD_CONDITIONS: dict[str, Callable[[Run], Any]] = {
     "momentum": lambda run: recipe_field(run, "optimizer") in ("sgd", "muon"),
     "betas": lambda run: recipe_field(run, "optimizer") in ("adam", "adamw"),
@@ -52,7 +52,7 @@ _FIELD_CONDITIONS: dict[str, Callable[[Run], Any]] = {
     "whole_epochs": lambda run: recipe_field(run, "patch_dropout"),
     "teacher_share": lambda run: recipe_field(run, "teacher"),
 }
-# Names of fields and values on the page, if the names in the code differ.
+# Names of fields and values on the page, where they differ from the names in the code.
 _FIELD_TITLES = {
     "embed_dim": "width",
     "num_heads": "heads",
@@ -106,7 +106,7 @@ _OFF_AT_ZERO = (
     *("clip_norm", "crop_padding", "erasing", "cutout", "mixup", "cutmix", "patch_dropout"),
     *("ema_decay", "patience", "head_epochs"),
 )
-# Defaults of vitdemo's ViT. This module does not know the defaults of timm's models.
+# Defaults of vitdemo's ViT. The defaults of timm's models are not available here.
 _VIT_DEFAULTS = {n: p.default for n, p in signature(VisionTransformer).parameters.items()}
 
 
@@ -147,7 +147,7 @@ class AblationGain:
 
     @property
     def is_seed_only(self) -> bool:
-        """Whether the run is the baseline's recipe with another seed."""
+        """Whether the run uses the baseline's recipe with another seed."""
         return len(self.differences) > 0 and not self.recipe_changes
 
     @property
@@ -168,7 +168,7 @@ class RecipeAblation:
     `accuracy` is the baseline's test accuracy. In `gains`, runs with a single change
     (`is_single_change`) come first, then repeats of the baseline with other seeds, then other runs.
     Each group is sorted by validation gain, because the test set must not be used for a choice.
-    `exclusion_messages` has a sentence for each run that cannot be compared.
+    `exclusion_messages` contains a sentence for each run that cannot be compared.
     """
 
     baseline: str
@@ -191,7 +191,7 @@ class RecipeAblation:
     def other_seed_gains(self, gain: AblationGain) -> list[float]:
         """Return the gains, -1 to 1, of the same change with other seeds.
 
-        Each run is compared with the baseline's repeat with the same seed.
+        Each run is compared with the run of the baseline's recipe that has the same seed.
         """
         baselines = {repeat.seed_change: repeat.test.difference for repeat in self.seed_repeats}
         return [
@@ -211,7 +211,7 @@ class RecipeAblation:
         return seed_difference_threshold(self.seed_accuracies) if self.seed_repeats else None
 
     def paired_seed_gains(self, gain: AblationGain) -> list[float]:
-        """Return the paired gain for each seed with which both recipes were trained."""
+        """Return the paired gain for each seed that both recipes were trained with."""
         same_seed = [] if gain.seed_change else [gain.test.difference]
         return same_seed + self.other_seed_gains(gain)
 
@@ -286,12 +286,12 @@ def _describe_seed_variation(ablation: RecipeAblation) -> str:
     deviation = 100 * float(np.std(ablation.seed_accuracies, ddof=1))
     degrees = "1 degree of freedom" if n == 2 else f"{n - 1} degrees of freedom"
     return (
-        f"The baseline reaches {100 * ablation.accuracy:.2f}%. Repeated with "
-        f"{_seed_phrase(ablation.seed_repeats)}, it reaches {accuracies}%. The standard deviation "
-        f"over {n} seeds is {deviation:.2f} percentage points. To be larger than the variation "
-        "between seeds, a gain measured with one seed must exceed "
-        f"{100 * ablation.seed_threshold:.1f} points (95%, Student's t with {degrees}). For gains "
-        "measured with several seeds, the 95% interval of the mean must exclude 0."
+        f"The test accuracy of the baseline is {100 * ablation.accuracy:.2f}%. With "
+        f"{_seed_phrase(ablation.seed_repeats)}, it is {accuracies}%. The standard deviation over "
+        f"{n} seeds is {deviation:.2f} percentage points. A gain measured with one seed is larger "
+        f"than the variation between seeds only if it exceeds {100 * ablation.seed_threshold:.1f} "
+        f"points (95%, Student's t with {degrees}). For gains measured with several seeds, the "
+        "95% interval of the mean must exclude 0."
     )
 
 
@@ -312,7 +312,7 @@ def _gain_row(gain: AblationGain) -> list[str]:
         f"{format_signed(low)} to {format_signed(high)}",
         format_p_value(gain.p),
         DASH if gain.validation_gain is None else format_signed(100 * gain.validation_gain),
-        gain.description or "nothing: the same recipe",
+        gain.description or "none (same recipe)",
     ]
 
 
@@ -355,10 +355,10 @@ def _sort_key(gain: AblationGain) -> tuple:
 def find_ablations(runs: Iterable[Run]) -> dict[str, list[str]]:
     """Return the declared ablations among runs: baseline -> names of the baseline and other runs.
 
-    The baseline is a run of the baseline's recipe. If there are several, it is the run whose seed
-    the most runs have. An ablation has runs with at least `MIN_SINGLE_CHANGES` different changes,
-    on the same dataset. The ablations are sorted by their number of runs with the baseline's seed,
-    largest first, then by name.
+    The baseline is a run of the baseline's recipe. If there are several, the run with the most
+    frequent seed is used. An ablation contains runs with at least `MIN_SINGLE_CHANGES` different
+    changes, on the same dataset. The ablations are sorted by their number of runs with the
+    baseline's seed, largest first, then by name.
     """
     studies: dict[tuple, list[tuple[Run, str]]] = {}
     for run in sorted(runs, key=lambda run: run.name):
@@ -380,7 +380,7 @@ def find_ablations(runs: Iterable[Run]) -> dict[str, list[str]]:
 def read_ablations(run: Run) -> list[tuple[str, str]]:
     """Return the ablations that a run declares: (recipe of the baseline, name of the change).
 
-    The change is "" for a run of the baseline. Old runs have no declaration; see
+    The change is "" for a run of the baseline's recipe. Old runs have no declaration; see
     `declare_ablations`.
     """
     recorded = run.config.get("ablations")
@@ -394,7 +394,7 @@ def read_ablations(run: Run) -> list[tuple[str, str]]:
 
 
 def is_at_chance(run: Run) -> bool:
-    """Return whether the test accuracy is close to chance, as after a diverged training run."""
+    """Return whether the test accuracy is close to chance, for example after divergence."""
     try:
         evaluation = validated_evaluation(run)
     except RunError:
@@ -467,11 +467,11 @@ def _format_option(run: Run, name: str) -> str:
 def _describe_start(run: Run) -> str:
     if run.origin:
         name, epochs = (run.origin.get(key, "?") for key in ("run", "epochs"))
-        # Repeats with other seeds may start from weights of other seeds. Without the seed in the
-        # name, all repeats count as the same change.
+        # Repeats with other seeds may start from weights of other seeds. The seed is removed from
+        # the name, so that all repeats count as the same change.
         name = str(name).replace(f"-seed-{recipe_field(run, 'seed')}", "")
         return f"weights of {name} after {epochs} epochs"
     if recipe_field(run, "pretrained"):
         return "pretrained weights"
-    from_file = "--weights" in str(run.config.get("command", ""))  # file outside of run folders
+    from_file = "--weights" in str(run.config.get("command", ""))  # file outside run folders
     return "weights from a file" if from_file else "random weights"

@@ -23,7 +23,7 @@ RECIPE_DEFAULTS = {f.name: f.default for f in fields(Recipe) if f.default is not
 
 @dataclass(frozen=True)
 class StageChange:
-    """Change within a training run, `after` a number of epochs (0: at the start), as text."""
+    """Text about a change within a training run, `after` a number of epochs (0: at the start)."""
 
     after: float
     text: str
@@ -70,8 +70,8 @@ def generalisation_gap(run: Run) -> list[float]:
 def final_validation_accuracy(run: Run) -> float | None:
     """Return the validation accuracy of the saved weights; None before the first epoch has ended.
 
-    It comes from the evaluation. Without an evaluation, it comes from the record of the epoch. The
-    two can differ slightly, because the weights are saved as float16.
+    The accuracy comes from the evaluation or, without an evaluation, from the record of the epoch.
+    The two values can differ slightly, because the weights are saved as float16.
     """
     with suppress(RunError, ValueError):
         evaluation = run.evaluation
@@ -86,7 +86,7 @@ def choose_milestones(runs: Sequence[Run]) -> list[float]:
     """Return up to three validation accuracies, multiples of 5%, at which to compare the runs.
 
     These accuracies are the highest multiples that the worst, the median and the best run reach. If
-    some of them are equal, lower multiples are added.
+    some of these multiples are equal, lower multiples are added.
     """
     best = [max(r["val_accuracy"] for r in run.history) for run in runs]
     steps = {
@@ -118,7 +118,7 @@ def first_epochs_reaching(run: Run, accuracies: Sequence[float]) -> list[Milesto
 def milestone_rows(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
     """Return a table of milestones, best run first: (header, one row per run).
 
-    Each run has at least one epoch.
+    Each run must have at least one epoch.
     """
     accuracies, rows = choose_milestones(runs), []
     for run in runs:
@@ -210,8 +210,8 @@ def explain_low_training_accuracy(run: Run) -> list[str]:
         )
     if recipe_field(run, "patch_dropout"):
         reasons.append(
-            f"In training, {100 * recipe_field(run, 'patch_dropout'):g}% of the patches of each "
-            "image are dropped; in validation, none."
+            f"In training, {100 * recipe_field(run, 'patch_dropout'):g}% of each image's patches "
+            "are dropped. In validation, no patches are dropped."
         )
     augmentations = [
         description
@@ -245,8 +245,8 @@ def explain_low_training_accuracy(run: Run) -> list[str]:
             "accuracy is measured with the weights of each step."
         )
     reasons.append(
-        "Training results are means over the epoch, in which the model improves. "
-        "Validation takes place at the end of the epoch."
+        "Training results are means over an epoch, during which the model improves. Validation "
+        "results are measured at the end of the epoch."
     )
     return reasons
 

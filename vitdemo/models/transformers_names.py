@@ -1,7 +1,7 @@
 """Names of transformers' Vision Transformers (ViT, DeiT, DINOv2), translated into timm's names.
 
 Only tensors and `config.json` are read. No code of transformers is needed or run. Both the names in
-files of the Hub and the names inside the models of transformers 5 are known.
+files of the Hub and the names in models of transformers 5 are supported.
 """
 
 import re
@@ -13,11 +13,11 @@ from torch import Tensor
 
 from vitdemo.errors import ModelError
 
-PATCH_WEIGHT = "embeddings.patch_embeddings.projection.weight"  # a name in all of these models
+PATCH_WEIGHT = "embeddings.patch_embeddings.projection.weight"  # a tensor in all of these models
 SUPPORTED_TYPES = ("vit", "deit", "dinov2", "dinov2_with_registers")  # `model_type` of a config
 # The head of a model with a distillation token is named after the token that it reads.
 HEAD_NAMES = {"cls_classifier": "head", "distillation_classifier": "head_dist"}
-ACTIVATIONS = {  # `hidden_act` of a config: timm's name
+ACTIVATIONS = {  # `hidden_act` of a config -> timm's name
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
@@ -26,7 +26,7 @@ ACTIVATIONS = {  # `hidden_act` of a config: timm's name
     "silu": "silu",
     "swish": "silu",
 }
-DEFAULT_EPS = {"vit": 1e-12, "deit": 1e-12}  # of LayerNorm; 1e-6 in DINOv2
+DEFAULT_EPS = {"vit": 1e-12, "deit": 1e-12}  # epsilon of LayerNorm; 1e-6 in DINOv2
 _RENAMED = (  # (pattern, replacement), applied in this order
     (r"^embeddings\.patch_embeddings\.projection\.", "patch_embed.proj."),
     (r"^embeddings\.distillation_token$", "dist_token"),
@@ -51,7 +51,7 @@ _JOINED = (("attn", ("query", "key", "value"), "qkv"), ("mlp", ("gate_proj", "up
 
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors of a transformers model, without its prefix "vit.", by timm's names."""
+    """Return the tensors of a transformers model by timm's names, without the prefix "vit."."""
     renamed = {_rename(n): t for n, t in tensors.items() if not n.startswith("pooler.")}
     for part, sources, target in _JOINED:
         pattern = re.compile(rf"(.*\.{part})\.{sources[0]}\.(weight|bias)")
@@ -74,11 +74,14 @@ def _rename(name: str) -> str:
 
 
 def check_config(config: Mapping[str, Any]) -> None:
-    """Raise `ModelError` unless `config` is of a supported image classifier or encoder."""
+    """Raise `ModelError` unless `config` belongs to a supported image classifier or encoder."""
     kind = config.get("model_type")
     named = ", ".join(map(str, config.get("architectures") or [])) or f"model_type '{kind}'"
     if kind not in SUPPORTED_TYPES:
-        raise ModelError(f"This is transformers' {named}, which vitdemo cannot open.")
+        raise ModelError(
+            f"This model is transformers' {named}, which vitdemo cannot open. Choose a ViT, DeiT "
+            "or DINOv2."
+        )
     for field, value in {"num_channels": 3, "qkv_bias": (True, False)}.items():
         allowed = value if isinstance(value, tuple) else (value,)
         if config.get(field, allowed[0]) not in allowed:
@@ -88,13 +91,13 @@ def check_config(config: Mapping[str, Any]) -> None:
     activation = config.get("hidden_act", "gelu")
     if activation not in ACTIVATIONS:
         raise ModelError(
-            f"This {named} has the unknown activation '{activation}'; known: "
+            f"This {named} has the unknown activation '{activation}'. Known activations: "
             f"{', '.join(ACTIVATIONS)}."
         )
 
 
 def get_labels(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the labels in `config`, in the order of the outputs; () for none or placeholders.
+    """Return the labels in `config`, in output order; () if there are none or only placeholders.
 
     Raises `ModelError` if the indices of the labels are not 0 to C-1.
     """
@@ -102,9 +105,11 @@ def get_labels(config: Mapping[str, Any]) -> tuple[str, ...]:
     try:
         by_index = {int(index): str(label) for index, label in labels.items()}
     except (AttributeError, ValueError) as error:
-        raise ModelError("'id2label' in config.json is not a table of class numbers.") from error
+        raise ModelError(
+            "'id2label' in config.json is not a table of class numbers. Correct it."
+        ) from error
     if sorted(by_index) != list(range(len(by_index))):
-        raise ModelError("The class numbers in 'id2label' of config.json are not 0, 1, 2, ....")
+        raise ModelError("Number the classes in 'id2label' of config.json 0, 1, 2, and so on.")
     ordered = tuple(by_index[index] for index in range(len(by_index)))
     placeholders = tuple(f"LABEL_{index}" for index in range(len(ordered)))
     return () if ordered == placeholders else ordered

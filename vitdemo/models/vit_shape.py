@@ -196,7 +196,7 @@ def _find_heads(layout: Layout) -> NamedTensors:
 
 
 def _find_head_stems(layout: Layout) -> dict[str, str]:
-    """Return the file's names of the classifier heads, by timm's names."""
+    """Return timm's name -> name in the file, for each classifier head."""
     places, prefix = [layout.prefix], layout.prefix
     while prefix:
         prefix = prefix[: prefix[:-1].rfind(".") + 1]  # "model.backbone." -> "model." -> ""
@@ -254,7 +254,9 @@ def infer_shape(tensors: NamedTensors) -> VitShape:
         )
     width, _, rows, columns = projection.shape
     if rows != columns:
-        raise ModelError(f"The patches are {rows} x {columns} pixels; vitdemo needs square ones.")
+        raise ModelError(
+            f"The patches are {rows} x {columns} pixels. Choose a model with square patches."
+        )
     numbers = list_block_numbers(tensors)
     depth = max(numbers, default=-1) + 1
     if len(numbers) != depth or not depth:
@@ -323,8 +325,8 @@ def choose_num_heads(shape: VitShape, stated: int = 0) -> tuple[int, bool]:
     known = shape.num_heads or stated
     if shape.num_heads and stated and stated != shape.num_heads:
         raise ModelError(
-            f"The model has {shape.num_heads} attention heads, according to its query norm, and "
-            f"not {stated}."
+            f"The size of the query norm requires {shape.num_heads} attention heads, not "
+            f"{stated}. Correct this number."
         )
     if known:
         if known < 0 or width % known:
@@ -336,7 +338,7 @@ def choose_num_heads(shape: VitShape, stated: int = 0) -> tuple[int, bool]:
     if width % HEAD_WIDTH:
         raise ModelError(
             f"The number of attention heads is not in the weights, and the width {width} is not a "
-            f"multiple of {HEAD_WIDTH}: state it, for example PATH?heads=6."
+            f"multiple of {HEAD_WIDTH}: add this number, for example PATH?heads=6."
         )
     return width // HEAD_WIDTH, True
 
@@ -397,7 +399,7 @@ def build_from_tensors(
     tensors = drop_extra_tensors(tensors, model, with_head=has_classes)
     if misfit := describe_misfit(tensors, model, with_head=has_classes):
         raise ModelError(f"The weights do not form a supported model: {misfit}. {SUPPORTED_MODELS}")
-    # Copies, because tensors of a safetensors file are mapped: the file may change later.
+    # The tensors are copied, because tensors of a safetensors file are memory-mapped.
     copies = {name: tensor.clone() for name, tensor in tensors.items()}
     model.load_state_dict(copies, strict=True, assign=True)
     left = [n for n, t in [*model.named_parameters(), *model.named_buffers()] if t.is_meta]
@@ -409,7 +411,7 @@ def build_from_tensors(
 
 
 def _resize(model: nn.Module, image_size: int, antialias: bool) -> None:
-    """Interpolate the position embeddings to `image_size`, as timm does if `antialias`."""
+    """Interpolate the position embeddings to `image_size`; with `antialias`, as in timm."""
     positions, before = model.pos_embed, model.patch_embed.grid_size
     model.patch_embed.set_input_size((image_size, image_size))
     if positions is None:

@@ -31,7 +31,7 @@ VIT_HEAD_NAMES = ("head", "head_dist")  # timm's names of a Vision Transformer's
 # Names of parts that a file may contain in addition to the model, such as a decoder
 IGNORED_PARTS = (*VIT_HEAD_NAMES, "fc", "classifier", "mask_token", "attn_pool", "pre_logits")
 IGNORED_PREFIXES = ("decoder",)
-PARTS_BEFORE_HEAD = ("attn_pool", "pre_logits")  # computes the input of the classifier head
+PARTS_BEFORE_HEAD = ("attn_pool", "pre_logits")  # parts that compute the head's input
 # torch.compile, FSDP and activation checkpoints can add these wrappers anywhere in a name.
 WRAPPER_PATTERN = re.compile(r"(_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
 # If a file contains several copies of a model, the copy with averaged weights is used, as in timm.
@@ -43,7 +43,7 @@ MAX_KEYS_NAMED = 2  # maximum number of listed keys of each kind in a message
 _LFS_START = b"version https://git-lfs"
 # First bytes of files from torch.save: since torch 1.6, and before torch 1.6
 _ZIP_START, _PICKLE_START = b"PK\x03\x04", b"\x80"
-_OTHER_KINDS = {  # first bytes: kind of file
+_OTHER_KINDS = {  # first bytes -> kind of file
     b"\x89HDF": "an HDF5 file, as Keras writes",
     b"GGUF": "a GGUF file",
     b"\x93NUMPY": "a NumPy array",
@@ -51,7 +51,7 @@ _OTHER_KINDS = {  # first bytes: kind of file
     b"\x08": "possibly an ONNX file",
 }
 # Harmless types that training programs save next to the weights: options, and NumPy's numbers
-# (`best_acc`). Each number has a type of its own. Files of NumPy 1 and 2 have other names of the
+# (`best_acc`). Each number has a separate type. NumPy 1 and 2 write different names of the
 # functions that create a number and an array.
 _SAFE_TYPES = [
     argparse.Namespace,
@@ -76,7 +76,7 @@ def read_weights_file(path: Path) -> Mapping[str, Any]:
     try:
         with open(path, "rb") as file:
             start = file.read(32)
-        if start[8:9] == b"{":  # safetensors: first, as its length may begin with 0x80
+        if start[8:9] == b"{":  # safetensors; checked first, as its length may begin with 0x80
             content = load_file(path)
         elif start.startswith((_ZIP_START, _PICKLE_START)):
             if start.startswith(_ZIP_START):
@@ -88,7 +88,9 @@ def read_weights_file(path: Path) -> Mapping[str, Any]:
                 "torch.save."
             )
     except OSError as error:
-        raise ModelError(f"The weights file '{path}' cannot be read: {error.strerror}.") from error
+        raise ModelError(
+            f"The weights file '{path}' cannot be read: {error.strerror}. Check its permissions."
+        ) from error
     except SafetensorError as error:
         raise ModelError(
             f"The weights file '{path}' is damaged or incomplete ({error}): download it again."
@@ -109,13 +111,13 @@ def require_weights_file(weights: Path | str) -> Path:
             f"'{weights}' is a folder, not a weights file. Specify a file in this folder."
         )
     if not path.is_file():
-        raise ModelError(f"The weights file '{weights}' does not exist.")
+        raise ModelError(f"The weights file '{weights}' does not exist. Check the path.")
     return path
 
 
 def _describe_file_kind(path: Path, start: bytes) -> str:
     if not start:
-        return f"The weights file '{path}' is empty."
+        return f"The weights file '{path}' is empty. Download it again."
     if start.startswith(_LFS_START):
         return (
             f"The file '{path}' is a Git LFS pointer, not the weights: download the file with "
@@ -128,7 +130,7 @@ def _describe_file_kind(path: Path, start: bytes) -> str:
 
 
 def has_weights_format(path: Path) -> bool:
-    """Return whether the content of the file `path` begins as a file of weights does."""
+    """Return whether the file `path` begins like a weights file."""
     try:
         with open(path, "rb") as file:
             start = file.read(9)
@@ -138,7 +140,7 @@ def has_weights_format(path: Path) -> bool:
 
 
 def _check_zip(path: Path) -> None:
-    """Raise `ModelError` for a ZIP archive that is not from torch.save, with its kind."""
+    """Raise `ModelError` with the kind of file for a ZIP archive that is not from torch.save."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
@@ -182,7 +184,7 @@ def find_tensors(content: Mapping[str, Any], model: nn.Module) -> NamedTensors:
     """
     expected = model.state_dict()
     anchors = [name for name in expected if not _is_head(name)]
-    anchors = sorted(anchors, key=lambda name: "." not in name)[:8]  # dotted names are distinctive
+    anchors = sorted(anchors, key=lambda name: "." not in name)[:8]  # prefer dotted names
     layouts = list(iter_layouts(content, anchors))
     if not layouts:
         return upcast_tensors(_strip_wrappers(_select_tensors(content)))
@@ -336,7 +338,7 @@ def _describe_size_mismatches(
 
 
 def _infer_sizes(tensors: Mapping[str, Tensor], model: nn.Module) -> dict[str, int]:
-    """Determine sizes of a Vision Transformer from `tensors`, by text: "a depth of {}"."""
+    """Return text -> size of the Vision Transformer in `tensors`: {"a depth of {}": 12, ...}."""
     sizes = {}
     if classes := count_saved_classes(tensors):
         sizes[CLASSES_TEXT] = classes
@@ -373,7 +375,7 @@ class Layout(NamedTuple):
 
 
 def iter_layouts(content: Mapping[str, Any], anchors: Sequence[str]) -> Iterator[Layout]:
-    """Yield each group of tensors in the nested `content` with an anchor, an end of a name."""
+    """Yield each group of tensors in nested `content` in which a name ends with an anchor."""
     for path, tensors in _iter_nested(content):
         tensors = _strip_wrappers(tensors)
         prefixes = dict.fromkeys(

@@ -13,7 +13,7 @@ from vitdemo.runs import Evaluation, Run
 
 MAX_LISTED_CLASSES = 100
 DATASETS = {"cifar10": "uoft-cs/cifar10"}  # names of datasets on the Hub
-HIDDEN_FIELDS = ("name", "summary", "note", "model", "keep")  # of a recipe, not in the table
+HIDDEN_FIELDS = ("name", "summary", "note", "model", "keep")  # recipe fields outside the table
 
 
 def render_model_card(run: Run, repository: str, *, is_timm: bool, licence: str = "") -> str:
@@ -158,7 +158,7 @@ def _format(value: object) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Escape `text` for a line or a table cell of Markdown, in which it stays as it is."""
+    """Escape `text` so that a line or a table cell of Markdown shows it unchanged."""
     line = " ".join(text.split())
     # "_" and "-" inside a word have no meaning.
     escaped = re.sub(r"([\\`*\[\]<>#|~]|(?<!\w)_|_(?!\w))", r"\\\1", line)
@@ -201,12 +201,12 @@ def _describe_results(run: Run, evaluation: Evaluation | None) -> str:
         source = f"The results are from cross-validation on the {n:,} images of the dataset. "
     else:
         source = (
-            f"The test set has {n:,} images. This model was evaluated on it after training. "
-            "Earlier models and recipes may have been evaluated on the same images. "
+            f"The test set has {n:,} images. This model was evaluated on these images after "
+            "training. Earlier models and recipes may have been evaluated on the same images. "
         )
     note = (
-        "The intervals are Wilson's; they describe the sampling of images, and not the variation "
-        "between random seeds."
+        "The intervals (Wilson) cover the variation between samples of images, but not between "
+        "random seeds."
     )
     return "\n".join(lines) + f"\n\n{source}{note}"
 
@@ -221,19 +221,19 @@ def _list_limits(run: Run, evaluation: Evaluation | None, licence: str) -> str:
     limits = [
         f"The model assigns every image to one of its {len(run.classes)} classes, including images "
         "that show none of them.",
-        f"It reads the centre crop of an image at {size} x {size} pixels. Other preprocessing "
-        "lowers the accuracy.",
-        "The results hold for images like those of its dataset. Images from other sources and "
-        "corrupted images were not tested.",
-        "This is one training run with one random seed.",
+        f"The model input is the centre crop of the image, resized to {size} x {size} pixels. "
+        "Other preprocessing lowers the accuracy.",
+        "The results are valid only for images that are similar to the dataset. Images from other "
+        "sources and corrupted images were not tested.",
+        "The results are from one training run with one random seed.",
         "Attention maps do not prove which pixels caused a prediction.",
     ]
     if run.has_custom_classes:
-        limits.insert(0, "It was trained on few images of a user's own classes.")
+        limits.insert(0, "The model was trained on few images of a user's own classes.")
     if evaluation is None:
-        limits.insert(0, "Its accuracy is unknown.")
+        limits.insert(0, "The accuracy of the model is unknown.")
     if not licence:
         limits.append(
-            "The licence of the weights is not stated. Ask their author before you use it."
+            "The licence of the weights is not stated. Ask the author before you use the model."
         )
     return "\n".join(f"- {limit}" for limit in limits)

@@ -1,4 +1,4 @@
-"""ONNX files of runs, with the attention of each layer as further outputs.
+"""ONNX files of runs, with the attention of each layer as additional outputs.
 
     export_onnx(run, Path("model.onnx"))  # outputs: logits, attention_1, attention_2, ...
 
@@ -42,8 +42,9 @@ def export_onnx(run: Run, file: Path) -> Sequence[str]:
     """Write the model of `run` as an ONNX file, and return the names of its outputs.
 
     The input "images" (B, 3, S, S) is normalised by the mean and std in the file's metadata, which
-    also contains the labels. Layers count from 1. A convolutional model has only the logits. Raises
-    `ModelError` if an optional package is missing, and `RunError` for a run without weights.
+    also contains the labels. Layers count from 1. For a convolutional model, the only output is the
+    logits. Raises `ModelError` if an optional package is missing, and `RunError` for a run without
+    weights.
     """
     missing = [name for name in NEEDED_PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
@@ -52,7 +53,10 @@ def export_onnx(run: Run, file: Path) -> Sequence[str]:
             f"{' and '.join(missing)}: pip install {' '.join(missing)}."
         )
     if not file.parent.is_dir():
-        raise ModelError(f"The folder '{file.parent}' does not exist. Choose another file.")
+        raise ModelError(
+            f"The folder '{file.parent}' does not exist. Create this folder, or choose another "
+            "file."
+        )
     model = _LogitsAndAttention(load_model(run)).eval()
     size = run.preprocessing.size
     images = torch.zeros(2, 3, size, size)
@@ -60,7 +64,7 @@ def export_onnx(run: Run, file: Path) -> Sequence[str]:
         count = len(model(images))
     names = [LOGITS_NAME, *(ATTENTION_NAME.format(i) for i in range(1, count))]
     with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # from packages that torch's exporter uses
+        warnings.simplefilter("ignore")  # warnings from packages that torch's exporter uses
         program = torch.onnx.export(
             model,
             (images,),

@@ -46,9 +46,9 @@ CALIBRATION_TERMS = {
     "in 95% of test sets of this size. The value depends on the "
     "probabilities, so temperature scaling changes it.",
     "Loss": "Mean of −log(probability of the true class), in nats. Training minimises this loss.",
-    "Temperature": "Number by which all logits are divided before the softmax. A temperature above "
-    "1 lowers the confidence, a temperature below 1 raises it, and no prediction "
-    "changes.",
+    "Temperature": "Number by which all logits are divided before the softmax. A temperature "
+    "above 1 lowers the confidence, and a temperature below 1 raises it. Predictions do not "
+    "change.",
 }
 
 
@@ -82,7 +82,7 @@ def summarise_calibration(report: CalibrationReport) -> str:
 
 
 def name_direction(report: CalibrationReport) -> str:
-    """Return whether a model is over- or underconfident; "" if the error may be chance."""
+    """Return "overconfident", "underconfident" or both; "" if the error may be due to chance."""
     confidence, accuracy = 100 * report.mean_confidence, 100 * report.accuracy
     error = 100 * report.reliability.calibration_error
     if report.reliability.calibration_error <= report.chance.max_calibration_error:
@@ -116,7 +116,7 @@ def describe_chance_error(chance: ChanceCalibration, which: str = "these") -> st
 
 
 def describe_both_sides(diagram: ReliabilityDiagram) -> str:
-    """Describe the overconfident and underconfident predictions; "" unless the model has both."""
+    """Describe over- and underconfident predictions, or return "" unless the model has both."""
     sides = split_by_overconfidence(diagram)
     if sides is None:
         return ""
@@ -134,7 +134,7 @@ def describe_side(side: ConfidenceRange) -> str:
 
 
 def describe_label_smoothing(report: CalibrationReport) -> str:
-    """Describe the label smoothing of an underconfident model; "" for other models."""
+    """Describe the label smoothing of an underconfident model, or return "" for other models."""
     if report.true_class_target == 1 or report.mean_confidence >= report.accuracy:
         return ""
     words = (

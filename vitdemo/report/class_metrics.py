@@ -24,7 +24,7 @@ METRIC_HELP = {
     "average_precision": "Precision averaged over all thresholds, weighted by the recall that each "
     "threshold adds.",
     "roc_auc": "Probability that an image of the class gets a higher probability for this class "
-    "than an image of another class. The value is 0.5 by chance and 1 at best.",
+    "than an image of another class. The value expected by chance is 0.5, and the maximum is 1.",
 }
 MEAN_ROW_HELP = {
     "Macro average": "Mean over the classes: every class has the same weight.",
@@ -32,8 +32,8 @@ MEAN_ROW_HELP = {
 }
 NUMBER_WORDS = {2: "two", 3: "three", 5: "five"}
 METRICS_INTRO = (
-    "These metrics are measured on the test set, which the model was not trained on. The test set "
-    "is only a sample, so precision, recall and F1 have a **95% confidence interval**: about 19 of "
+    "These metrics are measured on the test set, which was not used for training. The test set is "
+    "only a sample, so precision, recall and F1 have a **95% confidence interval**: about 19 of "
     "20 such intervals contain the true value. The intervals do not include the variation between "
     "training seeds. 3.25% of CIFAR-10's test images have a near-duplicate in the training set "
     "(Barz & Denzler 2020)."

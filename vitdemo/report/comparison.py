@@ -23,7 +23,7 @@ from vitdemo.metrics.paired import (
 )
 from vitdemo.runs import Run
 
-MAX_SENTENCES = 5  # more pairs of runs are only in the table, which is easier to read
+MAX_SENTENCES = 5  # with more pairs of runs, there is only a table
 DIFFERENCE_HELP = (
     "Accuracy of the first model minus accuracy of the second, in percentage points, with a 95% "
     "confidence interval (Agresti & Min 2005). For one class, the accuracy is its recall. The "
@@ -31,9 +31,9 @@ DIFFERENCE_HELP = (
     "difference is significant."
 )
 INDEPENDENT_HELP = (
-    "Value on this test set minus value on the original test set, in percentage points, with a 95% "
-    "confidence interval for different images (Newcombe 1998). If the interval contains 0, the "
-    "difference may be chance. The intervals are not corrected for several comparisons."
+    "Value on this test set minus value on the original test set, in percentage points, with a "
+    "95% confidence interval for different images (Newcombe 1998). If the interval contains 0, "
+    "the difference may be due to chance. The intervals are not corrected for several comparisons."
 )
 SAME_CLASSES_HELP = (
     "Accuracy on the original test images of the same classes. Each class has the same weight as "
@@ -44,8 +44,8 @@ ONE_CORRECT_HELP = (
     "correct or both are incorrect do not show which model is better."
 )
 P_VALUE_HELP = (
-    "Probability of a split at least as uneven if both models were equally good (exact McNemar "
-    "test), with Holm's correction for all comparisons shown here. If it is below "
+    "Probability of at least this difference between the two image counts if both models are "
+    "equally good. Exact McNemar test with Holm's correction. If it is below "
     f"{SIGNIFICANCE_THRESHOLD:g}, the difference is significant on these test images."
 )
 
@@ -80,8 +80,8 @@ def independent_test_blocks(
 ) -> list[DocumentBlock]:
     """Compare one model on two test sets: accuracy, and a table of the recall of each class.
 
-    `first` is the report for the test set `name`, `second` for the original test set, and
-    `comparison` is their comparison.
+    `first` is the report for the test set `name`, `second` is the report for the original test set,
+    and `comparison` compares the two accuracies.
     """
     columns = [
         "Class",
@@ -143,7 +143,7 @@ def _list_difference_cells(difference: float, interval: Sequence[float]) -> list
 
 
 def test_set_blocks(comparisons: Sequence[AccuracyComparison], name: str) -> list[DocumentBlock]:
-    """Return a table of the accuracies of all models on the test set `name` and their own one."""
+    """Return a table of all models' accuracies on the test set `name` and the original test set."""
     if not comparisons:
         return []
     columns = [
@@ -179,9 +179,9 @@ def _list_accuracy_cells(comparison: AccuracyComparison) -> Row:
 
 
 def comparison_blocks(runs: Sequence[Run]) -> list[DocumentBlock]:
-    """Compare every two runs: a table, and a sentence for each of a few pairs.
+    """Compare every two runs: a table and, for at most `MAX_SENTENCES` pairs, sentences.
 
-    A pair that cannot be compared has a notice.
+    A notice reports each pair that cannot be compared.
     """
     tests, problems = [], []
     for pair in itertools.combinations(runs, 2):
@@ -217,7 +217,7 @@ def list_columns(first: str, only_first: str, only_second: str) -> list[str | Co
 
 
 def describe_insignificance(test: McNemarResult) -> str:
-    """Name the reason of a verdict: before the correction, the test may have been significant."""
+    """Explain a verdict: the test may have been significant before the correction."""
     corrected = test.p < SIGNIFICANCE_THRESHOLD
     return "not significant after correction" if corrected else "not significant"
 

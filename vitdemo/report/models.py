@@ -30,8 +30,8 @@ COLUMN_HELP = {  # column title with unit -> help text
     "File (MB)": "Size of the weights file, in float16.",
     "Epochs": "Number of passes over the training set. A number after a plus sign counts the "
     "epochs of the run that provided the initial weights.",
-    "Training (minutes)": "Sum of epoch times with validation, of this run and of the run that "
-    "provided the initial weights.",
+    "Training (minutes)": "Sum of all epoch times, including validation and the run that provided "
+    "the initial weights.",
     "Training images (thousand)": "Number of images used for training, without the validation set.",
     "Latency, 1 image (ms)": "Median time of a forward pass on this machine. Use the button below "
     "to measure it.",
@@ -39,11 +39,11 @@ COLUMN_HELP = {  # column title with unit -> help text
     "Recipe": f"Training recipe (see `{TRAIN_COMMAND} --list`), if it differs from the model name.",
     "Dataset": "Dataset used for training and testing. Do not compare accuracies across datasets.",
     "Training device": "Device recorded by the run.",
-    "Published results (%)": "Accuracy that others report for the same or a similar recipe. Not "
-    "measured here.",
+    "Published results (%)": "Accuracy that others report for the same or a similar recipe. We "
+    "did not verify it.",
 }
 TEXT_COLUMNS = ("Model", "Worst class", "Recipe", "Dataset", "Training device")
-PAGE_COLUMNS = (  # columns that a table without latencies does not have
+PAGE_COLUMNS = (  # columns that exist only in a table with latencies
     "Latency, 1 image (ms)",
     "Latency, 32 images (ms)",
     "Recipe",
@@ -98,7 +98,7 @@ def _row_texts(row: ModelRow, latencies: Sequence[Latency]) -> list[str]:
 
 
 def constant_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, str]:
-    """Return title -> text of the columns that are equal in all rows; {} for a single row."""
+    """Return title -> text of the columns with the same text in all rows; {} for a single row."""
     if len(rows) < 2:
         return {}
     columns = dict(zip(header, zip(*rows, strict=True), strict=True))

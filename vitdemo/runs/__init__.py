@@ -4,8 +4,8 @@ A run folder contains `config.json`, `history.jsonl`, `model.safetensors`, `eval
 `reference_features.npz` (see `reference`), `checkpoint.pt` and `steps.jsonl` (see `steps`). The
 weights of single epochs, if the recipe saves some, are in `epochs/NNNN.safetensors`. Writes are
 atomic: a temporary file is renamed. A run can therefore be read and resumed even if its process is
-killed. `writer` writes the files during training, `resume` continues a run, `origin` reads the runs
-that a run starts from, `evaluate` evaluates a run.
+killed. The module `writer` writes the files during training, and `resume` continues a run. `origin`
+reads the runs that a run starts from, and `evaluate` evaluates a run.
 """
 
 import io
@@ -62,8 +62,8 @@ TRAINING_OPTIONS = ("drop_rate", "drop_path_rate", "init")  # options without ef
 class Evaluation:
     """Predictions for the test set: `probabilities` (N, C) float32, `labels` (N,) int64.
 
-    The M validation images are in the order of the split. Use their predictions, never the test
-    set, to choose a temperature or a threshold. The validation fields are None in older runs.
+    The M validation images are in the order of the split. Use validation predictions, never the
+    test set, to choose a temperature or a threshold. The validation fields are None in older runs.
     """
 
     probabilities: np.ndarray
@@ -78,7 +78,7 @@ class Evaluation:
 class Run:
     """Content of a run folder at the time of reading.
 
-    `name` is unique on a page. `history` has one dict per epoch (see `RECORD_FIELDS`). `stamp`
+    `name` is unique on a page. `history` contains one dict per epoch (see `RECORD_FIELDS`). `stamp`
     changes when a file of the folder changes.
     """
 
@@ -193,7 +193,7 @@ class Run:
 
     @cached_property
     def evaluation(self) -> Evaluation:
-        """Predictions of the run; raises `RunError` if they are missing, damaged or do not fit."""
+        """Predictions of the run. Raises `RunError` if they are missing, damaged or unsuitable."""
         evaluation = read_evaluation(self.path)
         for probabilities in (evaluation.probabilities, evaluation.validation_probabilities):
             if probabilities is None:
@@ -389,8 +389,8 @@ def read_run(folder: Path | str) -> Run:
     run = read_any_run(Path(folder))
     if run.is_pretraining:
         raise PretrainingError(
-            f"'{folder}' was trained without labels and makes no predictions. Start a recipe from "
-            f"its weights: --weights {run.path / WEIGHTS_FILE}."
+            f"'{folder}' is a self-supervised pretraining run and makes no predictions. Start a "
+            f"recipe from its weights: --weights {run.path / WEIGHTS_FILE}."
         )
     return run
 
@@ -416,7 +416,7 @@ def find_pretraining(run: Run) -> Run | None:
 def iter_origins(run: Run) -> Iterator[Run]:
     """Yield the runs that `run` started from, the latest first.
 
-    Only runs whose folders are next to `run`'s are found. A newer run with the same name as an
+    Only runs in the same parent folder as `run` are found. A newer run with the same name as an
     origin is not used.
     """
     visited = {run.path}
@@ -453,7 +453,7 @@ def read_any_run(folder: Path) -> Run:
 
 
 def get_run_stamp(folder: Path) -> tuple:
-    """Return modification time and size of each file that the page shows; () for a missing file."""
+    """Return modification time and size of each file that the page shows, or () if missing."""
     stamps = []
     files = (CONFIG_FILE, HISTORY_FILE, WEIGHTS_FILE, EVALUATION_FILE, REFERENCE, FAITHFULNESS_FILE)
     for name in files:
@@ -527,7 +527,7 @@ def get_lineage(run: Run) -> list[tuple[int, Run]]:
     """Return `run` and the supervised runs of the same model that it continues, first to last.
 
     Each entry is (number of epochs before, run with its history up to the last used epoch). Only
-    runs whose folders are next to `run`'s are found.
+    runs in the same parent folder as `run` are found.
     """
     lineage, counts = [run], run.epochs_before
     for origin, epochs in zip(iter_origins(run), counts, strict=False):
@@ -540,7 +540,7 @@ def get_lineage(run: Run) -> list[tuple[int, Run]]:
 
 
 def _model_identity(run: Run) -> tuple:
-    """Return the model settings and classes, without options that only affect training."""
+    """Return the model settings and classes, without options that affect only training."""
     options = {k: v for k, v in run.spec.options.items() if k not in TRAINING_OPTIONS}
     return replace(run.spec, options=options), run.classes
 

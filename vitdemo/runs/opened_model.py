@@ -67,27 +67,33 @@ from vitdemo.runs.timm_run import (
 from vitdemo.training import Preprocessing
 
 MAX_ARGUMENT = 2**16  # largest number in a timm config
-OPENED_FAMILY = "opened"  # family of a model that only its tensors describe
+OPENED_FAMILY = "opened"  # family of a model that is described only by its tensors
 NUMBERED_LABEL = "class {}"
 NO_LABELS_NOTICE = "The labels are unknown, so the classes are numbered. State labels to name them."
 IMAGENET_NOTICE = "The labels are not stored with the model: ImageNet's {} labels are assumed."
-HEADS_NOTICE = "{} attention heads are assumed, 64 dimensions each. Add ?heads=N if this is wrong."
+HEADS_NOTICE = (
+    "{} attention heads are assumed, 64 dimensions each. To change it, add ?heads=N to the model "
+    "address."
+)
 POOLING_NOTICE = (
-    "The classifier is assumed to read the class token. Add ?pool=avg if it reads the mean of the "
-    "patches."
+    "The classifier is assumed to read the class token. If it reads the mean of the patches, add "
+    "?pool=avg to the model address."
 )
 GELU_NOTICE = (
-    "The activation GELU is assumed. Add ?act=quick_gelu for OpenAI's CLIP, or another activation."
+    "The activation GELU is assumed. For OpenAI's CLIP, add ?act=quick_gelu to the model address."
 )
-EPS_NOTICE = "The LayerNorm constant {:g} is assumed. Add ?eps=E to change it."
+EPS_NOTICE = (
+    "The LayerNorm constant {:g} is assumed. To change it, add ?eps=E to the model address."
+)
 UNUSED_NOTICE = "These parts of the file are not used: {}."
 INDEPENDENT_NOTICE = (
-    "The model has {} ({}), not classes of which one is correct. vitdemo shows no predictions."
+    "The model has {} ({}) instead of classes with exactly one correct class, so vitdemo shows no "
+    "predictions."
 )
 NO_CLASSIFIER_NOTICE = "The model has no classifier, so it predicts no classes."
 CONCATENATED_NOTICE = (
-    "Its classifier reads the class token and the mean of the patches. Attention maps of the "
-    "classifier show the class token's attention."
+    "The classifier reads the class token and the mean of the patches. Attention maps show only "
+    "the class token's attention."
 )
 SINGLE_LABEL = "single_label_classification"  # transformers' `problem_type`
 POOLINGS = ("token", "avg")
@@ -127,7 +133,7 @@ class OpenedModel(TimmRun):
 
 
 class _Description(NamedTuple):
-    """Everything about a model that its files state: how to build it, and its input and labels."""
+    """Description of a model from its files: construction, input and labels."""
 
     spec: ModelSpec
     build: Callable[[], nn.Module]
@@ -162,7 +168,7 @@ def list_notices(runs: Sequence[TimmRun]) -> list[str]:
 def open_model(
     text: str, labels: Sequence[str] = (), on_bytes: OnBytes | None = None
 ) -> OpenedModel:
-    """Open a Vision Transformer of timm, transformers or vitdemo, or one from its tensors alone.
+    """Open a Vision Transformer of timm, transformers or vitdemo, or any file with its tensors.
 
     Args:
         text: "hf-hub:USER/NAME[@revision]" or "local:PATH", with options after "?": `heads` (number
@@ -179,7 +185,7 @@ def open_model(
         found = _describe(files, address)
     except ModelError as error:
         raise ModelError(f"'{address.location}': {error}") from error
-    except (TypeError, ValueError, KeyError, AttributeError) as error:  # of an unusual config
+    except (TypeError, ValueError, KeyError, AttributeError) as error:  # unusual config
         raise ModelError(
             f"'{address.location}': the JSON files are not valid ({type(error).__name__}: {error})."
         ) from error
@@ -230,7 +236,7 @@ def _describe_timm(files: ModelFiles, address: ModelAddress) -> _Description:
     details = config.get("pretrained_cfg", config)
     name, args = config["architecture"], dict(config.get("model_args") or {})
     if not isinstance(name, str) or not isinstance(details, dict):
-        raise ModelError("config.json is not in timm's format.")
+        raise ModelError("config.json is not in timm's format. Choose another model.")
     check_name(name)
     classes = config.get("num_classes", details.get("num_classes", 0))
     size = _first_number(args.pop("img_size", None) or details.get("input_size", [3, 224, 224]))
@@ -277,7 +283,7 @@ def _check_supported(model: nn.Module, name: str) -> None:
 
 
 def _is_embedding(name: str, outputs: int) -> bool:
-    """Return whether weights of timm's `name` have as many outputs without labels, as in CLIP."""
+    """Return whether timm has weights of `name` with `outputs` unlabelled outputs (CLIP)."""
     if get_class_names(PretrainedCfg(num_classes=outputs)):
         return False
     tagged = timm.list_models(f"{name}.*", pretrained=True)
@@ -285,7 +291,7 @@ def _is_embedding(name: str, outputs: int) -> bool:
 
 
 def _check_arguments(args: dict[str, Any]) -> None:
-    """Raise `ModelError` for sizes that would exhaust the memory before the weights are read."""
+    """Raise `ModelError` for sizes that need too much memory even before the weights are read."""
     for name, value in args.items():
         if isinstance(value, int) and value > (256 if name == "depth" else MAX_ARGUMENT):
             raise ModelError(f"config.json has {name} {value:,}, which is too large.")
@@ -407,7 +413,7 @@ def _choose_parts(
 ) -> tuple[VitShape, dict[str, Any], list[str]]:
     """Return the shape and the options of `build_from_tensors`, and a notice per assumption.
 
-    The tensors do not contain these parts of a model, which come from its config or the address.
+    These parts are not in the tensors. They come from the config or from the model address.
     """
     config, stated, notices = files.config, address.options, []
     heads, is_assumed = choose_num_heads(
@@ -454,9 +460,9 @@ def _replace_pooling(shape: VitShape, pooling: str) -> VitShape:
 
 
 def _count_classes(outputs: int, problem_type: str | None, notices: list[str]) -> int:
-    """Return the number of classes of which exactly one is correct; 0 for other outputs.
+    """Return the number of mutually exclusive classes, or 0 for other outputs.
 
-    transformers also uses a softmax only for more than one output and this problem type.
+    As in transformers, a softmax requires more than one output and `SINGLE_LABEL`.
     """
     if outputs == 1 or problem_type not in (None, SINGLE_LABEL):
         named = "1 output" if outputs == 1 else f"{outputs:,} outputs"
@@ -468,7 +474,7 @@ def _count_classes(outputs: int, problem_type: str | None, notices: list[str]) -
 
 
 def _first_number(size: Any) -> int:
-    """Return the side in pixels of timm's size: a number, or (3, S, S); it must be a square."""
+    """Return the side in pixels from timm's size: a number, or (3, S, S). It must be square."""
     sides = [size] if isinstance(size, int) else list(size)[-2:]
     if not all(isinstance(side, int) and side > 0 for side in sides) or len(set(sides)) != 1:
         raise ModelError(f"config.json has the input size {size}; vitdemo needs square images.")
@@ -480,19 +486,21 @@ def _stated_number(address: ModelAddress, name: str) -> int:
     if not text:
         return 0
     if not text.isdecimal() or not 0 < int(text) < 10_000:
-        raise ModelError(f"'{name}={text}' is not a positive number.")
+        raise ModelError(f"'{name}={text}' is not valid. Choose a whole number from 1 to 9,999.")
     return int(text)
 
 
 def _read_labels(file: str | None) -> tuple[str, ...]:
-    """Read labels from a text file, one per line; () without a file."""
+    """Read labels from a text file, one per line; return () if `file` is None."""
     if not file:
         return ()
     try:
         text = expand_path(file).read_text("utf-8-sig")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise ModelError(f"The labels file '{file}' cannot be read: {reason}.") from error
+        raise ModelError(
+            f"The labels file '{file}' cannot be read: {reason}. Choose a UTF-8 text file."
+        ) from error
     return parse_labels(text)
 
 
@@ -507,7 +515,10 @@ def _choose_labels(
     count = description.num_classes
     if given and len(given) != count:
         outputs = f"{count:,} outputs" if count else "no classes"
-        raise ModelError(f"There are {len(given):,} labels, but the model has {outputs}.")
+        raise ModelError(
+            f"There are {len(given):,} labels, but the model has {outputs}. Enter one label per "
+            "output."
+        )
     labels = tuple(given) or description.labels
     if labels:
         if len(labels) != count:

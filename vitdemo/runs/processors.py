@@ -1,7 +1,7 @@
 """Preprocessing that a model's files describe: transformers' processors and timm's configs.
 
-vitdemo follows the number range, the resizing filter, the size and the centre crop. Each difference
-from the model's own preprocessing, and each default, is a notice of one sentence.
+vitdemo applies the number range, the resizing filter, the size and the centre crop. A notice
+reports each difference from the model's own preprocessing, and each default.
 """
 
 import math
@@ -23,8 +23,8 @@ from vitdemo.errors import ModelError
 from vitdemo.training import Preprocessing
 
 FILTERS = {filter.value: filter.name.lower() for filter in Image.Resampling}  # `resample`: name
-DEFAULT_CROP = 0.875  # of timm
-# transformers' image processors: default values of the fields that decide about pixels
+DEFAULT_CROP = 0.875  # timm's default
+# default values of transformers' image processors, for the fields that affect the pixels
 _CLIP = {
     "size": {"shortest_edge": 224},
     "crop_size": 224,
@@ -59,31 +59,40 @@ _PROCESSOR_OF_MODEL = {
 }
 _KNOWN_STEPS = ("do_resize", "do_rescale", "do_normalize", "do_center_crop", "do_convert_rgb")
 
-# All images are cropped to a square before any preprocessing, which then need not change its shape.
+# All images are cropped to a square before any preprocessing, so the shape need not change.
 STRETCH_NOTICE = (
-    "Its own preprocessing stretches an image to a square. vitdemo crops each image to a square "
-    "first, which stretching does not change."
+    "The model's own preprocessing stretches images to squares. vitdemo crops each image to a "
+    "square first."
 )
 WHOLE_IMAGE_NOTICE = (
-    "Its own preprocessing keeps the whole image. vitdemo crops each image to a square first, and "
-    "keeps the whole square."
+    "The model's own preprocessing keeps the whole image. vitdemo crops each image to a square "
+    "first, and keeps the whole square."
 )
-NO_RESIZE_NOTICE = "Its own preprocessing does not resize images. vitdemo resizes them."
-PADDING_NOTICE = "Its own preprocessing adds a margin to the image. vitdemo adds no margin."
-RANGE_NOTICE = "Its own preprocessing multiplies pixels of 0 to 255 by {:.4g}, as vitdemo does."
-UNKNOWN_STEP_NOTICE = "vitdemo does not know the step '{}' of its preprocessing and omits it."
+NO_RESIZE_NOTICE = (
+    "The model's own preprocessing does not resize images, but vitdemo resizes images."
+)
+PADDING_NOTICE = (
+    "The model's own preprocessing adds a margin to the image, but vitdemo adds no margin."
+)
+RANGE_NOTICE = (
+    "The model's own preprocessing multiplies pixels of 0 to 255 by {:.4g}, as vitdemo does."
+)
+UNKNOWN_STEP_NOTICE = "The step '{}' of the model's own preprocessing is unknown and omitted."
 UNKNOWN_PROCESSOR_NOTICE = (
-    "The processor '{}' is unknown. Its fields are read as in {}ImageProcessor."
+    "The processor '{}' is unknown. The fields of the file are read as for {}ImageProcessor."
 )
 DEFAULTS_NOTICE = "{} does not state {}: the defaults of {} are used."
-OTHER_SIZE_NOTICE = "Its own preprocessing makes {} pixels. The position embeddings fit {} pixels."
+OTHER_SIZE_NOTICE = (
+    "The model's own preprocessing resizes images to {} pixels, but the position embeddings fit "
+    "{} pixels."
+)
 NORMALISATION_NOTICE = (
     "Mean and standard deviation of the pixels are not stored with the model: the usual values of "
-    "this architecture are used. Add ?mean=M&std=S to change them."
+    "this architecture are used. To change them, add ?mean=M&std=S to the model address."
 )
 RESIZING_NOTICE = (
-    "The resizing filter {} and a crop of {:g} are assumed. Add ?interpolation=NAME or "
-    "?crop=FRACTION to change them."
+    "The resizing filter {} and a crop of {:g} are assumed. To change them, add "
+    "?interpolation=NAME or ?crop=FRACTION to the model address."
 )
 
 
@@ -92,8 +101,8 @@ def read_processor(
 ) -> tuple[Preprocessing, list[str]]:
     """Return the preprocessing in preprocessor_config.json, and its notices.
 
-    The size is 0 if it is unknown. `kind` is the `model_type` of transformers, or "". `options` are
-    those of the model's address. `is_clip` selects CLIP's values for a model without files.
+    The size is 0 if it is unknown. `kind` is the `model_type` of transformers, or "". `options`
+    come from the model's address. `is_clip` selects CLIP's values for a model without files.
     """
     if not processor:
         return _assume_preprocessing(kind, options, is_clip)
@@ -192,7 +201,7 @@ def read_positive(value: Any, name: str) -> float:
     except (TypeError, ValueError):
         number = math.nan
     if not 0 < number < math.inf:  # also NaN
-        raise ModelError(f"'{name}={value}' is not a positive number.")
+        raise ModelError(f"'{name}={value}' is not valid. Choose a number above 0.")
     return number
 
 
@@ -201,7 +210,7 @@ def _assume_preprocessing(
 ) -> tuple[Preprocessing, list[str]]:
     """Return the usual preprocessing of `kind` without a crop, and notices about it."""
     mean, std = IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
-    if kind == "vit":  # transformers' ViT uses 0.5; DeiT and DINOv2 ImageNet's values
+    if kind == "vit":  # ViT uses 0.5; DeiT and DINOv2 use ImageNet's values
         mean, std = IMAGENET_INCEPTION_MEAN, IMAGENET_INCEPTION_STD
     if is_clip:
         mean, std = OPENAI_CLIP_MEAN, OPENAI_CLIP_STD
@@ -214,7 +223,7 @@ def _assume_preprocessing(
 
 
 def _find_processor(processor: Mapping[str, Any], kind: str) -> tuple[str, list[str]]:
-    """Return the name of the processor in `_PROCESSORS`, and a notice about an unknown one."""
+    """Return the processor's name in `_PROCESSORS`, and a notice about an unknown processor."""
     default = _PROCESSOR_OF_MODEL.get(kind, "ViT")
     stated = processor.get("image_processor_type") or processor.get("feature_extractor_type")
     if not isinstance(stated, str):
@@ -229,7 +238,7 @@ def _list_defaults(
     options: Mapping[str, str],
     owner: str,
 ) -> list[str]:
-    """Return a notice about the fields that decide about pixels and that the file omits."""
+    """Return a notice about missing fields that affect the pixels."""
     needed = []
     if fields.get("do_normalize", True):
         needed += [f"image_{name}" for name in ("mean", "std") if name not in options]
@@ -244,9 +253,9 @@ def _list_defaults(
 def _rescale(
     fields: Mapping[str, Any], mean: tuple[float, ...], std: tuple[float, ...]
 ) -> tuple[tuple[float, ...], tuple[float, ...], list[str]]:
-    """Return `mean` and `std` for pixels of 0 to 1, if the processor multiplies by a factor.
+    """Return `mean` and `std` for pixels of 0 to 1, adapted to the processor's rescale factor.
 
-    It computes (factor * p - mean) / std for a pixel p of 0 to 255.
+    The processor computes (factor * p - mean) / std for a pixel p of 0 to 255.
     """
     factor = 1.0
     if fields.get("do_rescale", True):
@@ -260,7 +269,7 @@ def _rescale(
 
 
 def _stretches(size: Any, name: str) -> bool:
-    """Return whether `size` states both sides; a number does so in the processors ViT and DeiT."""
+    """Return whether `size` sets both sides, as a number does in the processors ViT and DeiT."""
     return "height" in size if isinstance(size, Mapping) else name in ("ViT", "DeiT")
 
 
@@ -273,7 +282,9 @@ def _side(size: Any) -> int:
 
 def _read_filter(resample: Any) -> str:
     if resample not in FILTERS:
-        raise ModelError(f"preprocessor_config.json has the unknown resample {resample!r}.")
+        raise ModelError(
+            f"'resample' in preprocessor_config.json has the unknown value {resample!r}."
+        )
     return FILTERS[resample]
 
 

@@ -3,8 +3,9 @@
 The classes come from the training set, for example the 1,000 classes of ImageNet. The weights are
 downloaded by timm or read from a local file.
 
-    run = create_timm_run("timm:deit_tiny_patch16_224") run.classes[281]  # "tabby, tabby cat" run =
-    download_weights(run)  # otherwise timm downloads the weights when they are first needed
+    run = create_timm_run("timm:deit_tiny_patch16_224")
+    run.classes[281]  # "tabby, tabby cat"
+    run = download_weights(run)  # otherwise timm downloads the weights when they are first needed
 
 `run.classes` is () if the model has no classifier head or timm has no labels for it. For example,
 DINO has no classifier head, and a CLIP image encoder returns an embedding.
@@ -63,17 +64,19 @@ MODEL_SUGGESTIONS = (
     ModelSuggestion(
         "deit_small_patch16_224.fb_in1k",
         "DeiT-Small",
-        "Predicts the classes of DeiT-Tiny with higher accuracy and four times the parameters.",
+        "Predicts the same classes as DeiT-Tiny, with higher accuracy but four times as many "
+        "parameters.",
     ),
     ModelSuggestion(
         "vit_small_patch16_224.dino",
         "DINO, ViT-S/16",
-        "Trained without labels (Caron et al. 2021). Some attention heads segment objects.",
+        "Self-supervised pretraining (Caron et al. 2021). Some attention heads segment objects.",
     ),
     ModelSuggestion(
         "vit_small_patch14_reg4_dinov2.lvd142m",
         "DINOv2 with registers, ViT-S/14",
-        "Trained without labels, with four register tokens (Darcet et al. 2024) and smooth maps.",
+        "Self-supervised pretraining with four register tokens (Darcet et al. 2024). The "
+        "attention maps are smooth.",
     ),
 )
 
@@ -202,7 +205,7 @@ def describe_reduction(size: int, chosen: int) -> list[str]:
 def describe_activation(name: str, tag: str | None) -> list[str]:
     """Return a notice if timm's weights `tag` of `name` were trained with quick-GELU.
 
-    timm has each of these CLIP encoders under two names, of which one uses GELU.
+    timm lists each of these CLIP encoders under two names, and one of the names uses GELU.
     """
     architecture = name.partition(".")[0]
     original = architecture.replace("_clip_", "_clip_quickgelu_")
@@ -261,10 +264,10 @@ def choose_image_size(model: nn.Module, size: int) -> int:
 
 
 def get_class_names(config: PretrainedCfg) -> tuple[str, ...]:
-    """Return the labels of the classifier that `config` describes; () if timm knows none.
+    """Return the labels of the classifier that `config` describes, or () if timm has no labels.
 
-    timm stores labels in `config`, or finds them by the number of classes, which differs between
-    subsets of ImageNet. Other outputs, such as CLIP's embedding, are not classes.
+    timm stores labels in `config`, or finds the labels by the number of classes, which differs
+    between subsets of ImageNet. Other outputs, such as CLIP's embedding, are not classes.
     """
     count = config.num_classes
     if config.label_names and len(config.label_names) == count:

@@ -1,4 +1,4 @@
-"""A user's test set: labelled images of classes that models already know, and evaluations on it.
+"""A user's test set: labelled images of the models' classes, and evaluations on these images.
 
     tests = UserTestSet("Group 2", run.classes, squares, labels)
     tests.add_evaluation(run, probabilities, seconds_per_image)
@@ -25,8 +25,8 @@ from vitdemo.data import ImageDataset, LabelledImages, TestSet
 from vitdemo.errors import RunError
 from vitdemo.runs import Evaluation, Run
 
-ORIGINAL_SUFFIX = " (original test set)"  # of a run's name, see `AppContext.find_run`
-MIN_SIDE = 96  # pixels; galleries of photos are not readable below
+ORIGINAL_SUFFIX = " (original test set)"  # suffix of a run's name, see `AppContext.find_run`
+MIN_SIDE = 96  # pixels; minimum side for readable galleries
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ class UserTestSet(TestSet):
     ) -> Evaluation:
         """Store the predictions (N, C) of `run`.
 
-        The validation images of the run's own evaluation stay, since temperature scaling needs
-        them. Raises `RunError` for another number of images or classes.
+        The validation predictions of the run's own evaluation are kept for temperature scaling.
+        Raises `RunError` for another number of images or classes.
         """
         if probabilities.shape != (len(self), len(self.classes)):
             raise RunError(
@@ -121,7 +121,7 @@ class UserTestSet(TestSet):
 
 @dataclass(frozen=True)
 class RunOnTestSet(Run):
-    """A run whose evaluation is on a user's test set. `original` is the run itself."""
+    """A run with an evaluation on a user's test set. `original` is the unchanged run."""
 
     original: Run
     tests: UserTestSet
@@ -180,6 +180,7 @@ class RunOnSameClasses(RunOnTestSet):
         chosen = np.isin(own.labels, self.tests.labels)  # (N,)
         if not chosen.any():
             raise RunError(
-                f"The original test set of '{self.original.name}' has no images of these classes."
+                f"The original test set of '{self.original.name}' has no images of these classes. "
+                "Choose another model."
             )
         return replace(own, probabilities=own.probabilities[chosen], labels=own.labels[chosen])

@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-# Signal after which train.py stops, saves and evaluates the model; None on a system without it.
+# Signal after which train.py stops, saves and evaluates the model; None on a system without this
+# signal.
 FINISH_SIGNAL = getattr(signal, "SIGUSR1", None)
 FINISH_SIGNALS = (FINISH_SIGNAL,) if FINISH_SIGNAL else ()
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-PAUSE_MESSAGE = "Stopping after this step. Press Ctrl-C again to stop at once."
+PAUSE_MESSAGE = "Stopping after this step. Press Ctrl-C again to stop immediately."
 
 
 def never_stop() -> bool:

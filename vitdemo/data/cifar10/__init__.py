@@ -2,10 +2,10 @@
 
 CIFAR-10's own site has been slow since 2026-06 (https://github.com/pytorch/vision/issues/9536). The
 Hub's copy takes seconds, but its images have no guaranteed order. Each image is therefore placed by
-its content: in the official order, `places.bin` contains four bytes of the BLAKE2b digest of every
-image. The result is two files of arrays. They are accepted only if the SHA-256 checksums of images
-and labels equal the checksums of the official files. A folder of the official files, as torchvision
-downloads it, is read as well.
+its content: `places.bin` contains, in the official order, four bytes of every image's BLAKE2b
+digest. The result is two files of arrays. They are accepted only if the SHA-256 checksums of images
+and labels equal the checksums of the official files. A folder with the official files, for example
+from torchvision, can also be read.
 
     fetch_from_hub(Path("data"))
     images, labels = load_part(Path("data"), "test")  # (10000, 3, 32, 32) uint8, (10000,) uint8
@@ -38,7 +38,7 @@ PARQUET_FILES = tuple(f"plain_text/{part}-00000-of-00001.parquet" for part in ("
 ARCHIVE_FILE = "cifar-10-python.tar.gz"
 ARCHIVE_URL = f"https://www.cs.toronto.edu/~kriz/{ARCHIVE_FILE}"
 ARCHIVE_MD5 = "c58f30108f718f92721af3b95e74349a"
-OFFICIAL_FOLDER = "cifar-10-batches-py"  # of the archive, with one pickle per batch
+OFFICIAL_FOLDER = "cifar-10-batches-py"  # folder of the archive, with one pickle per batch
 OFFICIAL_FILES = {  # part -> name and MD5 checksum of its batches
     "train": {
         "data_batch_1": "c99cafc152244af753f735de768cd75f",
@@ -49,9 +49,9 @@ OFFICIAL_FILES = {  # part -> name and MD5 checksum of its batches
     },
     "test": {"test_batch": "40351d587109b95175f43aff81a1287e"},
 }
-ARRAYS_FOLDER = "cifar-10-arrays"  # with train.npz and test.npz
+ARRAYS_FOLDER = "cifar-10-arrays"  # folder that contains train.npz and test.npz
 PARTS = {"train": range(50_000), "test": range(50_000, 60_000)}  # places in the official order
-SHA256 = {  # of the images, then the labels, both uint8
+SHA256 = {  # part -> checksum of the images followed by the labels, both uint8
     "train": "1e91790dbaf241617ca1f29a9aba08eb9a62df84cc90676b47edd05ad2ab3c94",
     "test": "9a4c74f5c8b6f2c4e13d3a1dfb43a5a8cda8a9da515e99fd620d2013a1a6287a",
 }
@@ -129,7 +129,7 @@ def fetch_from_hub(root: Path, on_bytes: OnBytes | None = None) -> None:
 
 
 def fetch_from_official_site(root: Path, on_bytes: OnBytes | None = None) -> None:
-    """Download CIFAR-10 from its slow official site. Raises `OSError` for another archive."""
+    """Download CIFAR-10 from its slow official site. Raises `OSError` for a wrong checksum."""
     parts = root / PARTIAL_FOLDER
     parts.mkdir(parents=True, exist_ok=True)
     archive = parts / ARCHIVE_FILE
@@ -173,7 +173,9 @@ def iter_parquet_images(file: Path) -> Iterator[tuple[np.ndarray, int]]:
                     yield np.asarray(image.convert("RGB")), label
     except (pyarrow.ArrowException, OSError, KeyError, TypeError) as error:
         file.unlink(missing_ok=True)  # The next attempt downloads the file again.
-        raise DataError(f"The Hub's '{file.name}' is damaged ({error}): try again.") from error
+        raise DataError(
+            f"The Hub's file '{file.name}' is damaged ({error}): download it again."
+        ) from error
 
 
 def write_arrays(pictures: Iterator[tuple[np.ndarray, int]], folder: Path) -> None:
@@ -223,7 +225,7 @@ def hash_image(picture: np.ndarray) -> bytes:
 
 
 def load_image_positions() -> dict[bytes, list[int]]:
-    """Return the official positions, 0 to 59,999, of the images with each digest."""
+    """Return digest -> official positions (0 to 59,999) of the images with this digest."""
     raw, places = PLACES_FILE.read_bytes(), {}
     for place in range(len(raw) // DIGEST_BYTES):
         key = raw[DIGEST_BYTES * place : DIGEST_BYTES * (place + 1)]

@@ -20,7 +20,7 @@ from torch import Tensor
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as tv
 
-NOISE_GRAINS = 32  # per side; a model that shrinks the image would average finer grains
+NOISE_GRAINS = 32  # grains per side; a model that shrinks the image would average finer grains
 REMOVAL_GRID = 8  # rows and columns of the patch grid for the perturbation "remove"
 
 
@@ -71,7 +71,8 @@ PERTURBATIONS = {
         ),
         Perturbation(
             *("shuffle", "Shuffled patches", 1, 16, 1, "pieces a side"),
-            "Cuts the image into equal squares and shuffles them, so only the textures stay.",
+            "Cuts the image into equal squares and shuffles them. Textures remain, but shapes "
+            "larger than a square are lost.",
             (1, 2, 4, 8, 16),
         ),
         Perturbation(
@@ -120,8 +121,8 @@ def apply_perturbation(
 def add_noise(images: Tensor, deviation: float, seeds: Sequence[int]) -> Tensor:
     """Add Gaussian noise of `deviation` grey levels to each channel of each of 32 x 32 grains.
 
-    In images of up to 32 pixels, a grain is one pixel. With the same seed, a larger `deviation`
-    only scales the noise.
+    In images of up to 32 pixels, a grain is one pixel. A larger `deviation` only scales the noise
+    of a seed.
     """
     S = images.shape[-1]
     side = min(S, NOISE_GRAINS)

@@ -34,7 +34,7 @@ class RemovedPatches:
 
     @property
     def encode(self) -> str:
-        """Code for a URL: rows, columns and one bit per patch ("8.8.3f"), or "" without patches."""
+        """Code for a URL: rows, columns and a bit per patch ("8.8.3f"); "" without removals."""
         bits = sum(1 << cell for cell in self.cells)
         return f"{self.grid[0]}.{self.grid[1]}.{bits:x}" if bits else ""
 
@@ -70,9 +70,9 @@ class ImageChanges:
         return self == ImageChanges(seed=self.seed, removed=RemovedPatches(self.removed.grid))
 
     def describe(self) -> str:
-        """Describe all changes but removed patches: "4 × 4 pieces shuffled, blur 2% of the side".
+        """Describe changes except removed patches: "4 × 4 pieces shuffled, blur 2% of the side".
 
-        Return "" if there are none.
+        Return "" without such changes.
         """
         words = [f"{self.pieces} × {self.pieces} pieces shuffled"] if self.pieces > 1 else []
         for name in SLIDER_NAMES:
@@ -104,14 +104,14 @@ PRESETS = {
         ),
         Preset(
             "Block the centre",
-            "The object is often in the centre. If a prediction stays, the rest of the image is "
-            "enough for it.",
+            "The object is often in the centre. If a prediction does not change, the rest of the "
+            "image is sufficient for this prediction.",
             ImageChanges(removed=CENTRE),
         ),
         Preset(
             "Shuffle patches",
-            "The pieces stay, but their arrangement is lost. A model that still predicts the class "
-            "did not need the arrangement of this image.",
+            "The pieces do not change, but their arrangement is lost. A model that still predicts "
+            "the class does not need this arrangement.",
             ImageChanges(pieces=8),
         ),
         Preset(
@@ -122,7 +122,7 @@ PRESETS = {
         ),
         Preset(
             "Blur",
-            "Blur removes fine texture and keeps outlines, but shuffling keeps fine texture.",
+            "Blur removes fine texture and keeps outlines. Shuffling does the opposite.",
             ImageChanges(blur=4),
         ),
         Preset(

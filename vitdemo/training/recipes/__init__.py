@@ -44,8 +44,8 @@ _SWITCHED_OFF_EPOCHS = {
 }
 
 
-# Options of `train.py` with another name than their field. The names of fields are keys of saved
-# runs and do not change. `train.py` still accepts the former options.
+# Options of `train.py` whose name differs from the name of the field. The names of fields are keys
+# of saved runs and do not change. `train.py` still accepts the former options.
 _RENAMED_OPTIONS = {
     "keep": "save-epochs",
     "teacher_share": "distillation-weight",
@@ -106,13 +106,13 @@ class Recipe:
     flip: bool = _option(True, "flip images horizontally at random")
     # The method is from Jordan 2024, https://arxiv.org/abs/2404.00498.
     alternating_flip: bool = _option(
-        False, "flip each image in every other epoch instead of at random"
+        False, "flip each image in every second epoch instead of at random"
     )
     crop_padding: int = _option(
         4, "maximum shift of a random crop, in pixels of the dataset; 0: off"
     )
-    # These are TrivialAugmentWide, RandAugment with two operations of magnitude 9 of 30, and
-    # AutoAugment for CIFAR-10.
+    # The policies are TrivialAugmentWide, RandAugment (two operations, magnitude 9 on a scale of
+    # 30), and AutoAugment for CIFAR-10.
     policy: str = _option(
         "none",
         "augmentation policy: none, trivial (TrivialAugment), rand (RandAugment) or auto "
@@ -191,7 +191,7 @@ class Recipe:
         conflicts += ["layer_decay"] if self.layer_decay < 1 else []
         if self.mask_ratio and conflicts:
             raise RecipeError(
-                f"mask_ratio {self.mask_ratio} trains from scratch and without labels, so it "
+                f"mask_ratio {self.mask_ratio} selects self-supervised pretraining, so it "
                 "cannot be combined with: "
                 f"{', '.join(f'{name} {getattr(self, name)}' for name in conflicts)}. "
                 "Switch these settings off."
@@ -212,11 +212,11 @@ class Recipe:
         return self.head_epochs + self.epochs
 
 
-_ENTRY_KEYS = ("base", "change", "options")  # keys of an entry that are no fields of a recipe
+_ENTRY_KEYS = ("base", "change", "options")  # keys of an entry that are not fields of a recipe
 
 
 def _build_recipes(entries: Mapping[str, Mapping]) -> dict[str, Recipe]:
-    """Build the recipes that `entries` describe; see `vitdemo.training.recipes.table`."""
+    """Build recipes from `entries`, see `vitdemo.training.recipes.table`."""
     recipes: dict[str, Recipe] = {}
     for name, entry in entries.items():
         fields = {key: value for key, value in entry.items() if key not in _ENTRY_KEYS}

@@ -1,4 +1,4 @@
-"""Table of all recipes; an entry has the fields that differ from the defaults or its `base`.
+"""Table of all recipes; an entry contains the fields that differ from the defaults or `base`.
 
 `Recipe` defines the fields. `options` changes model options of the base recipe. If a recipe is a
 change in an ablation study of its base, `change` is the name of the change. A base recipe comes
@@ -186,10 +186,11 @@ RECIPE_ENTRIES: dict[str, dict] = {
         "model": vit_spec(192, 6, 3, init="mimetic", stem="conv"),
         "note": "The stem is CCT's 3x2 stem (Hassani et al. 2021). Published result: 91.45% after "
         "200 epochs. The run was stopped after 22 of 44 epochs, 16 of them with PatchDropout 0.5. "
-        "Test accuracy on CIFAR-10: 90.43%. The accuracy was 91.59% after 24 more epochs (learning "
-        "rate 2e-3), and 92.81% after another 30 epochs with conv-baseline as teacher. Training "
-        "took 244 minutes (sum of epoch times) on two shared cores of an AMD EPYC (Turin), "
-        "2026-11-25. We did not test 44 epochs in one run. The included model is vit-conv-stem.",
+        "Test accuracy on CIFAR-10: 90.43%. After 24 more epochs (learning rate 2e-3), the "
+        "accuracy was 91.59%. After another 30 epochs with conv-baseline as teacher, it was "
+        "92.81%. Training took 244 minutes (sum of epoch times) on two shared cores of an AMD "
+        "EPYC (Turin), 2026-11-25. We did not test 44 epochs in one run. The included model is "
+        "vit-conv-stem.",
         "epochs": 44,
         "batch_size": 256,
         "learning_rate": 3e-3,
@@ -245,10 +246,10 @@ RECIPE_ENTRIES: dict[str, dict] = {
         "summary": "the best plain ViT from scratch, for a GPU: self-supervised pretraining, then "
         "distillation from conv-baseline",
         "model": vit_spec(192, 9, 6, drop_path_rate=0.1, init="mimetic"),
-        "note": "The distillation weight is 0.8. The teacher receives the same mixed pixels (Beyer "
-        "et al. 2022). Test accuracy on CIFAR-10: 95.52%. Training took 8 minutes (sum of epoch "
-        "times), after 4 minutes of pretraining, on one H200 that also trained another model, "
-        "2026-11-26. This model is included. An earlier run with "
+        "note": "The distillation weight is 0.8. The teacher receives the same mixed images as "
+        "the student (Beyer et al. 2022). Test accuracy on CIFAR-10: 95.52%. Training took 8 "
+        "minutes (sum of epoch times), after 4 minutes of pretraining, on one H200 that also "
+        "trained another model, 2026-11-26. This model is included. An earlier run with "
         "distillation weight 0.5 reached 92.56% after 101 of 121 epochs. Eight more epochs raised "
         "the accuracy to 93.03%.",
         "betas": (0.9, 0.999),
