@@ -2,7 +2,7 @@
 import * as store from "./store.js";
 
 // What the store needs of a component: `send(value)` changes its value.
-function channel() {
+function createChannel() {
   const props = {};
   let listen = null;
   function send(value) {
@@ -13,7 +13,7 @@ function channel() {
 }
 
 // Handle one request at a time. Of the requests that wait, only the last one is handled, as by gradio.
-function lastOnly(handle) {
+function handleLastOnly(handle) {
   let [isBusy, waiting] = [false, null];
   return async (request) => {
     waiting = request;
@@ -32,7 +32,7 @@ function lastOnly(handle) {
 }
 
 // Handle the requests one by one, in their order.
-function inOrder(handle) {
+function handleInOrder(handle) {
   let last = Promise.resolve();
   return (request) => (last = last.then(() => handle(request)));
 }
@@ -41,12 +41,12 @@ function inOrder(handle) {
 // asynchronous iterator of messages. Answers have the form { text, files }. Events without a function are ignored.
 // `description` has the controls and the needs of views, as in bridge.py.
 export function connect({ ask, act, start, cancel, controls }, description) {
-  const [answers, results, messages] = [channel(), channel(), channel()];
+  const [answers, results, messages] = [createChannel(), createChannel(), createChannel()];
   const handlers = {
     cancel,
     controls,
-    ask: lastOnly(async (request) => answers.send(await ask(request))),
-    act: act && inOrder(async (request) => results.send(await act(request))),
+    ask: handleLastOnly(async (request) => answers.send(await ask(request))),
+    act: act && handleInOrder(async (request) => results.send(await act(request))),
     start: start && (async (request) => {
       for await (const message of start(request)) messages.send(message);
     }),

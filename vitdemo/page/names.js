@@ -2,7 +2,7 @@
 // of radio buttons or checkboxes by its label.
 import { observePage } from "./components/shared.js";
 
-const name = () => {
+const addNames = () => {
   for (const panel of document.querySelectorAll("[role=tabpanel]:not([aria-label])")) {
     if (!panel.offsetParent) continue; // skip hidden panels, since the selected tab is another tab
     let place = panel.parentElement;
@@ -15,4 +15,4 @@ const name = () => {
     if (words) group.setAttribute("aria-label", words);
   }
 };
-observePage(name, (done) => setTimeout(done, 200));
+observePage(addNames, (done) => setTimeout(done, 200));

@@ -6,7 +6,7 @@ import { fill, TEXTS } from "./texts.js";
 
 const texts = TEXTS.page;
 const SCALE = 2;
-const layers = (figure) =>
+const listLayers = (figure) =>
   [...figure.querySelectorAll("img, svg, canvas.vd-whole")].filter(
     (part) => !part.closest("button.vd-save") && part.getBoundingClientRect().width > 0,
   );
@@ -30,7 +30,7 @@ const asImage = (part) =>
   });
 
 async function draw(figure) {
-  const parts = layers(figure);
+  const parts = listLayers(figure);
   const boxes = parts.map((part) => part.getBoundingClientRect());
   const left = Math.min(...boxes.map((box) => box.left));
   const top = Math.min(...boxes.map((box) => box.top));
@@ -56,31 +56,32 @@ async function draw(figure) {
   return canvas;
 }
 
-const nameOf = (figure) => {
-  const words = figure.getAttribute("aria-label") || layers(figure).find((part) => part.alt)?.alt || "figure";
+const formatFileName = (figure) => {
+  const words = figure.getAttribute("aria-label") || listLayers(figure).find((part) => part.alt)?.alt ||
+    "figure";
   const plain = words.toLowerCase().replace(/[^a-z0-9]+/g, "-");
   return "vitdemo-" + plain.slice(0, 60).replace(/^-+|-+$/g, "") + ".png";
 };
 
 async function save(figure) {
-  saveAs((await draw(figure)).toDataURL("image/png"), nameOf(figure));
+  saveAs((await draw(figure)).toDataURL("image/png"), formatFileName(figure));
 }
 
-function offer(figure) {
+function addSaveButton(figure) {
   // The component of a canvas over an image has its own button.
   if (
     figure.querySelector("button.vd-save, canvas:not(.vd-whole)") || !figure.querySelector("img, svg, canvas")
   ) return;
   figure.append(makeElement(
     markup`<button type="button" class="vd-save" title=${texts.save_figure} aria-label=${
-      fill(texts.save_as_png, { name: nameOf(figure) })
+      fill(texts.save_as_png, { name: formatFileName(figure) })
     } @click=${() => save(figure)}>${texts.png}</button>`,
   ));
 }
 
-const offerAll = () => document.querySelectorAll("figure").forEach(offer);
-observePage(offerAll, requestAnimationFrame);
-offerAll();
+const addSaveButtons = () => document.querySelectorAll("figure").forEach(addSaveButton);
+observePage(addSaveButtons, requestAnimationFrame);
+addSaveButtons();
 
 // Switch to the light theme while printing.
 const { classList } = document.body;

@@ -65,7 +65,7 @@
   }
 
   let waiting = null;
-  const untilRestored = () => (waiting ??= waitForServer().finally(() => (waiting = null)));
+  const waitUntilRestored = () => (waiting ??= waitForServer().finally(() => (waiting = null)));
 
   async function persist(input, init) {
     const signal = init?.signal ?? input.signal;
@@ -76,7 +76,7 @@
       } catch (error) {
         if (signal?.aborted || isLeaving || tries === MAX_TRIES) throw error;
       }
-      await untilRestored();
+      await waitUntilRestored();
     }
   }
 
@@ -101,7 +101,7 @@
         if (response.ok) await drain(response);
         if (request.signal.aborted || isLeaving) return;
         interrupt();
-        await untilRestored();
+        await waitUntilRestored();
         if (!response.ok) await sleep(PROBE_INTERVAL);
       }
     })();

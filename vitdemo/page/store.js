@@ -33,23 +33,23 @@ let queued = false;
 let isStarted = false;
 let hasAnswer = false;
 let count = 0;
-const request = createEventData();
+const updateRequest = createEventData();
 
 let mirror = null; // properties of the component whose value is the image
 
 // Value of a key that a view needs. A key that follows another one has the other's value unless it has its own.
-function valueOf(key) {
+function getValue(key) {
   if (key === "layer") return chosenLayer;
   const { leader } = keys[key];
   return leader ? state[key] || (state[leader] ?? "") : state[key];
 }
 const isComplete = (name) =>
   needs[name]?.every((key) =>
-    (valueOf(key) ?? null) !== null || (key === "model" && views[name].isIndependent)
+    (getValue(key) ?? null) !== null || (key === "model" && views[name].isIndependent)
   );
-const keyOf = (name) => JSON.stringify([versions[name], ...(needs[name] ?? []).map(valueOf)]);
+const getKey = (name) => JSON.stringify([versions[name], ...(needs[name] ?? []).map(getValue)]);
 const isVisible = (element) => element.isConnected && element.getClientRects().length > 0;
-const isCurrent = ({ name, key, stamp }) => key === keyOf(name) && stamp === state.models;
+const isCurrent = ({ name, key, stamp }) => key === getKey(name) && stamp === state.models;
 const isStale = (each) =>
   isVisible(each.element) && isComplete(each.name) && (each.isDue || !isCurrent(each));
 
@@ -87,7 +87,7 @@ export const watch = (watched, listen) =>
   listeners.push({ getWatched: typeof watched === "function" ? watched : () => watched, listen });
 
 // The keys that the data of the views `names` need. They are known when the page is connected.
-export const needsOf = (names) => [...new Set(names.flatMap((name) => needs[name] ?? []))];
+export const listNeeds = (names) => [...new Set(names.flatMap((name) => needs[name] ?? []))];
 
 const isDrawn = ({ data, name }) => data || !needs[name];
 
@@ -119,12 +119,12 @@ function refresh() {
     showLayerControl();
     const stale = mounted.filter(isStale);
     const asksNow = asksForModels && mounted.some(({ element }) => isVisible(element));
-    if (!asksNow && stale.every((each) => each.asked === keyOf(each.name))) return;
+    if (!asksNow && stale.every((each) => each.asked === getKey(each.name))) return;
     asksForModels = false;
     // The request of a view that is hidden meanwhile may be dropped, so it is sent again when the view is visible.
     for (const each of mounted) if (!stale.includes(each)) each.asked = null;
     for (const each of stale) {
-      each.asked = keyOf(each.name);
+      each.asked = getKey(each.name);
       if (each.key !== each.asked) each.element.ariaBusy = "true"; // not if the same data are updated
       if (each.key === null && views[each.name].skeleton) {
         each.element.dataset.empty = views[each.name].skeleton;
@@ -133,16 +133,16 @@ function refresh() {
     }
     bridge.trigger(
       "ask",
-      request({
+      updateRequest({
         id: ++count,
-        state: requestedState(),
+        state: getRequestedState(),
         views: Object.fromEntries(stale.map(({ name, asked }) => [name, asked])),
       }),
     );
   });
 }
 
-const requestedState = () => ({ ...state, model: state.model ?? "", layer: chosenLayer }); // "": no run has weights
+const getRequestedState = () => ({ ...state, model: state.model ?? "", layer: chosenLayer }); // "": no run has weights
 
 function receive() {
   const answer = parsePayload(bridge.props);
@@ -163,13 +163,13 @@ function receive() {
 }
 
 function take(answer, places) {
-  const current = places.filter((each) => answer.views[each.name]?.key === keyOf(each.name));
+  const current = places.filter((each) => answer.views[each.name]?.key === getKey(each.name));
   for (const each of places) if (each.asked && each.asked === answer.views[each.name]?.key) each.asked = null;
   for (const { name } of current) updateControls(answer.views[name].controls ?? {});
   for (const each of current) {
     const { data = null, error } = answer.views[each.name];
     if (data || !views[each.name].isFirst) {
-      Object.assign(each, { key: keyOf(each.name), stamp: state.models, data });
+      Object.assign(each, { key: getKey(each.name), stamp: state.models, data });
     }
     schedulePoll(each);
     each.element.ariaBusy = null;
@@ -246,13 +246,13 @@ export function mirrorImage(properties) {
 }
 
 // A choice of a key also chooses its leader, and the reverse. If they are equal, the URL has only the leader.
-const followersOf = (leader) => Object.keys(keys).filter((name) => keys[name].leader === leader);
+const listFollowers = (leader) => Object.keys(keys).filter((name) => keys[name].leader === leader);
 
 // Set a key to the user's choice, and the keys that follow it.
 export function choose(name, value) {
   const changes = {
     [name]: value,
-    ...Object.fromEntries(followersOf(name).map((follower) => [follower, value])),
+    ...Object.fromEntries(listFollowers(name).map((follower) => [follower, value])),
   };
   const { leader } = keys[name];
   const isModel = !modelNames.length || modelNames.includes(value); // before the first answer, the models are unknown
@@ -305,11 +305,11 @@ function takeDepth(found) {
 // Lower a choice above the number of layers. If a URL names the model's own layer, no layer is chosen: another model
 // begins with its own layer. The data of views are the same for the new choice.
 function reviseChoice() {
-  const current = mounted.filter(({ key, name }) => key === keyOf(name));
+  const current = mounted.filter(({ key, name }) => key === getKey(name));
   if (isFromUrl && chosenLayer === depth.layer) chosenLayer = 0;
   else if (depth.layers) chosenLayer = Math.min(chosenLayer, depth.layers);
   isFromUrl = false;
-  for (const each of current) each.key = keyOf(each.name);
+  for (const each of current) each.key = getKey(each.name);
 }
 
 // Choose the layer of all views, and move the slider to it.
@@ -355,7 +355,7 @@ function takeModels({ stamp, groups, others, missing }) {
   set({ models: stamp });
   if (modelNames.includes(state.model)) return;
   const kept = others.includes(state.model)
-    ? followersOf("model").map((key) => [key, state[key] || state.model])
+    ? listFollowers("model").map((key) => [key, state[key] || state.model])
     : [];
   if (state.model) set({ unavailable: state.model, ...Object.fromEntries(kept) });
   set({ model: modelNames[0] ?? null }, { isCorrection: !hasAnswer });
@@ -366,7 +366,7 @@ function takeModels({ stamp, groups, others, missing }) {
 
 let channel = null;
 let task = null; // the running task: { id, name, listen, needs, isSent, isRunning (on the server), isStopping }
-const taskRequest = createEventData();
+const updateTaskRequest = createEventData();
 
 // Start a task of bridge.py; a running task is cancelled. `listen` receives each message: first
 // { done, total, text }, finally { end, data, error } or, after a cancellation, { end, cancelled }. A task that is
@@ -381,7 +381,7 @@ export function startTask(name, listen, watched = []) {
 
 function sendTask() {
   task.isSent = true;
-  bridge.trigger("start", taskRequest({ id: task.id, task: task.name, state: requestedState() }));
+  bridge.trigger("start", updateTaskRequest({ id: task.id, task: task.name, state: getRequestedState() }));
 }
 
 const CANCELLED = { end: true, cancelled: true, data: null, error: null };
@@ -424,9 +424,9 @@ const actions = {}; // by id: { listen, keys (of the views' data when the action
 export function act(name, fields = {}, listen = () => {}) {
   actions[++count] = {
     listen,
-    keys: Object.fromEntries(mounted.map((each) => [each.name, keyOf(each.name)])),
+    keys: Object.fromEntries(mounted.map((each) => [each.name, getKey(each.name)])),
   };
-  bridge.trigger("act", { id: count, action: name, fields, state: requestedState() });
+  bridge.trigger("act", { id: count, action: name, fields, state: getRequestedState() });
 }
 
 export function connectActions(connection) {
@@ -436,10 +436,10 @@ export function connectActions(connection) {
     const { listen, keys } = actions[answer.id] ?? { listen: () => {}, keys: {} };
     delete actions[answer.id];
     // Data for an older state, or from before a later change, are requested again.
-    const current = Object.entries(answer.views).filter(([name]) => keys[name] === keyOf(name));
+    const current = Object.entries(answer.views).filter(([name]) => keys[name] === getKey(name));
     for (const name of Object.keys(answer.views)) versions[name] = (versions[name] ?? 0) + 1;
     take(
-      { views: Object.fromEntries(current.map(([name, each]) => [name, { ...each, key: keyOf(name) }])) },
+      { views: Object.fromEntries(current.map(([name, each]) => [name, { ...each, key: getKey(name) }])) },
       mounted,
     );
     listen(answer.error);
@@ -478,14 +478,15 @@ const sentAt = {}; // time of the last value that gradio received for each contr
 const APPLY_TIME = 1000; // milliseconds within which gradio applies an update
 
 // A list of names in the URL: "%" and "," in a name are written as "%25" and "%2C".
-const writeNames = (names) =>
+const formatNames = (names) =>
   names.map((name) => name.replaceAll("%", "%25").replaceAll(",", "%2C")).join(",");
-const readNames = (text) => text.split(",").map((name) => name.replaceAll("%2C", ",").replaceAll("%25", "%"));
+const parseNames = (text) =>
+  text.split(",").map((name) => name.replaceAll("%2C", ",").replaceAll("%25", "%"));
 
 // While the user has not chosen from a list, the state of the list is [""], and the control shows the choice of the server.
 const defaults = {}; // choices of the server, by name
 const isUnset = (name) => JSON.stringify(state[name]) === '[""]';
-const shownValue = (name) => (isUnset(name) ? defaults[name] : null) ?? state[name];
+const getShownValue = (name) => (isUnset(name) ? defaults[name] : null) ?? state[name];
 
 // Change properties of controls, given by name. A new value also changes the state, if the user has chosen one.
 export function updateControls(changes) {
@@ -526,7 +527,7 @@ export function takeUpdates(names) {
   const taken = updates;
   updates = {};
   for (const [name, update] of Object.entries(taken)) {
-    if ("value" in update) update.value = shownValue(name); // a later choice stays
+    if ("value" in update) update.value = getShownValue(name); // a later choice stays
     taken[name] = keepNewProperties(name, update);
     if ("value" in taken[name]) sentAt[name] = performance.now();
   }
@@ -540,7 +541,7 @@ document.addEventListener("input", ({ target }) => {
   pressed = ["radio", "checkbox"].includes(target.type) ? target : null;
 }, true);
 
-function pressedValue({ kind, choices, element }) {
+function getPressedValue({ kind, choices, element }) {
   if (!["choice", "flag"].includes(kind) || !pressed?.closest(`#${element}`)) return undefined;
   return kind === "flag" ? pressed.checked : choices.find((value) => String(value) === pressed.value);
 }
@@ -549,14 +550,14 @@ function pressedValue({ kind, choices, element }) {
 // value, which would hide the choice: a second click on the hidden option would have no effect. Therefore the choice is
 // shown again. Sliders are excluded, because the user may still move them.
 export function takeInput(name, read) {
-  const value = pressedValue(controls[name] ?? {}) ?? read;
+  const value = getPressedValue(controls[name] ?? {}) ?? read;
   noteValue(name, value);
   choose(name, value);
   const isHidden = value !== read ||
     (controls[name]?.kind === "choice" && performance.now() - sentAt[name] < APPLY_TIME);
   if (!isHidden) return;
   delete shown[name].value;
-  showControl(name, { value: shownValue(name) });
+  showControl(name, { value: getShownValue(name) });
 }
 
 // Leave out properties that the control has already: an unnecessary value would undo a simultaneous choice of the
@@ -577,7 +578,7 @@ function keepNewProperties(name, update) {
 }
 
 // The labels of a key's choices by value.
-export const labelsOf = (name) =>
+export const getLabels = (name) =>
   Object.fromEntries(keys[name].choices.map((value, i) => [value, keys[name].labels[i]]));
 
 // --- the URL ---
@@ -590,22 +591,24 @@ function parseText(name, text) {
   const { kind, low, high, step, choices, maxLength } = controls[name] ?? keys[name];
   if (kind === "flag") return { true: true, false: false }[text];
   if (kind === "choice") return choices.find((value) => String(value) === text);
-  if (kind === "names") return text ? readNames(text) : undefined;
+  if (kind === "names") return text ? parseNames(text) : undefined;
   if (kind === "text") return text.slice(0, maxLength);
   const number = Number(text);
   const isValid = text.trim() && number >= low && number <= high && (step !== 1 || Number.isInteger(number));
   return isValid ? number : undefined;
 }
 
-const formatValue = (name, value) => (keys[name].kind === "names" ? writeNames(value) : String(value));
-const startOf = (name) => tabs[name]?.[0] ?? (controls[name] ?? keys[name]).start;
+const formatValue = (name, value) => (keys[name].kind === "names" ? formatNames(value) : String(value));
+const getStart = (name) => tabs[name]?.[0] ?? (controls[name] ?? keys[name]).start;
 const urlKeys = Object.keys(keys).filter((name) => keys[name].inUrl);
 const tabs = {}; // ids of the tabs by state key
 const former = Object.fromEntries(
   Object.keys(keys).flatMap((name) => keys[name].former.map((old) => [old, name])),
 );
 
-const fraction = (text) => (Number.isFinite(Number(text)) ? Math.min(Math.max(Number(text), 0), 1) : 0.5);
+const parseFraction = (
+  text,
+) => (Number.isFinite(Number(text)) ? Math.min(Math.max(Number(text), 0), 1) : 0.5);
 
 // Parse a query; invalid and missing parameters are left out.
 function readQuery(search) {
@@ -621,7 +624,7 @@ function readQuery(search) {
     found.image = {
       source: query.get("picture").slice(0, MAX_TEXT),
       path: null,
-      at: fraction(query.get("crop") ?? 0.5),
+      at: parseFraction(query.get("crop") ?? 0.5),
     };
   }
   if (query.get("model")) found.model = query.get("model");
@@ -646,7 +649,7 @@ function readFormer(query, found) {
   }
 }
 
-function currentParams() {
+function listParams() {
   const { image, model } = state;
   const own = image?.source === "own";
   const found = {
@@ -656,9 +659,9 @@ function currentParams() {
     crop: !image || own || image.at === 0.5 ? null : image.at.toFixed(2),
   };
   for (const name of urlKeys) {
-    const text = formatValue(name, state[name] ?? startOf(name));
+    const text = formatValue(name, state[name] ?? getStart(name));
     const { leader } = keys[name];
-    const isImplied = text === formatValue(name, startOf(name)) || (leader && state[name] === state[leader]);
+    const isImplied = text === formatValue(name, getStart(name)) || (leader && state[name] === state[leader]);
     found[name] = isImplied ? null : text;
   }
   for (const tab of Object.keys(sectionsOf)) found[tab] = null;
@@ -668,9 +671,9 @@ function currentParams() {
 }
 
 // The text of a URL's query: the parameters of the state, and unknown parameters of `search`. The tab comes last.
-function queryText(search) {
+function formatQuery(search) {
   const query = new URLSearchParams(search.slice(0, MAX_QUERY));
-  for (const [name, value] of Object.entries(currentParams())) {
+  for (const [name, value] of Object.entries(listParams())) {
     if (value === null || value === undefined || value === "") query.delete(name);
     else query.set(name, value);
   }
@@ -682,7 +685,7 @@ function queryText(search) {
 
 function writeUrl({ search = window.location.search, adds = false } = {}) {
   if (!writesUrl) return;
-  const text = queryText(search);
+  const text = formatQuery(search);
   if (!adds && text === window.location.search.slice(1)) return;
   history[adds ? "pushState" : "replaceState"](null, "", text ? `?${text}` : window.location.pathname);
 }
@@ -693,7 +696,7 @@ export function open(search) {
   const query = new URLSearchParams(search);
   const found = readQuery(search);
   const starts = {};
-  for (const name of urlKeys) if (!keys[name].isKept) starts[name] = startOf(name);
+  for (const name of urlKeys) if (!keys[name].isKept) starts[name] = getStart(name);
   chosenLayer = 0;
   isFromUrl = Boolean(found.layer);
   set({ ...starts, model: modelNames[0] ?? null, ...found });
@@ -728,7 +731,7 @@ export function openTab(id, others = {}) {
 // Show the state in the controls and tabs.
 function showState() {
   for (const [name, { choices, kind }] of Object.entries(controls)) {
-    const value = shownValue(name);
+    const value = getShownValue(name);
     const isNew = kind === "text" && choices && !choices.includes(value);
     showControl(
       name,
@@ -754,25 +757,25 @@ const sectionsOf = {}; // tab whose sections are values of the parameter `tab` -
 
 // Tabs of gradio in `selector`, whose open tab is the state's value of `key`. `labels` are the tabs' labels by id.
 // gradio adds inner tabs to the page when the outer tab is opened first.
-function tabStrip(key, selector, labels) {
+function createTabStrip(key, selector, labels) {
   let strip = null;
   const first = Object.keys(labels)[0];
   // On a narrow page, some tabs are menu buttons without an id.
-  const menu = () => [...strip.parentElement.querySelectorAll(".overflow-dropdown button")];
-  function shown() {
+  const listMenuButtons = () => [...strip.parentElement.querySelectorAll(".overflow-dropdown button")];
+  function getOpenTab() {
     const tab = strip.querySelector("[aria-selected=true]");
-    const label = menu().find((button) => button.matches(".selected"))?.textContent.trim();
+    const label = listMenuButtons().find((button) => button.matches(".selected"))?.textContent.trim();
     return tab?.dataset.tabId ?? Object.keys(labels).find((id) => labels[id] === label) ?? first;
   }
   function show(id) {
-    if (!strip || id === shown()) return;
-    const inMenu = (button) => button.textContent.trim() === labels[id];
-    (strip.querySelector(`[data-tab-id="${id}"]`) ?? menu().find(inMenu))?.click();
+    if (!strip || id === getOpenTab()) return;
+    const isInMenu = (button) => button.textContent.trim() === labels[id];
+    (strip.querySelector(`[data-tab-id="${id}"]`) ?? listMenuButtons().find(isInMenu))?.click();
   }
   // Change the state as soon as another tab is visible, since gradio's own event comes too late.
   const observer = new MutationObserver(() => {
-    if (shown() === state[key]) return;
-    set({ [key]: shown() });
+    if (getOpenTab() === state[key]) return;
+    set({ [key]: getOpenTab() });
     writeUrl({ adds: true });
     if (key !== "section") checkModels(); // a tab may show new runs; the sections of Explore show one model
   });
@@ -797,7 +800,7 @@ function tabStrip(key, selector, labels) {
 
 let firstImage = null;
 let writesUrl = true;
-export const initialImage = () => firstImage;
+export const getInitialImage = () => firstImage;
 
 // Read the URL when the page has loaded. `described` are the tabs { key: { selector, labels } }, `image` is the image without one in the URL.
 // A page without a server keeps its URL (`hasUrl`).
@@ -814,7 +817,7 @@ export function start({ tabs: described, image, hasUrl = true }) {
   isStarted = true;
   set({ image, ...found });
   for (const [key, { selector, labels }] of Object.entries(described)) {
-    strips.push(tabStrip(key, selector, labels));
+    strips.push(createTabStrip(key, selector, labels));
   }
   showState();
   window.addEventListener("popstate", () => {

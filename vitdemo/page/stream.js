@@ -9,11 +9,11 @@
 // If the connection is interrupted (see reconnect.js), the server has ended all requests. Then the client gets an error for
 // each open request. Otherwise it would load the page again. The message is not shown if store.js repeats the request.
 (() => {
-  const asked = window.fetch;
+  const send = window.fetch;
   const REPEATED = ["ask", "act", "start", "cancel", "controls"]; // events that store.js triggers
   const sessions = new Map(); // session hash -> its open requests: event id -> number of the event's function
 
-  const session = (hash) => {
+  const getSession = (hash) => {
     if (!sessions.has(hash)) sessions.set(hash, { sent: 0, open: new Map(), early: new Set(), reader: null });
     return sessions.get(hash);
   };
@@ -22,7 +22,7 @@
   async function join(input, init, own) {
     own.sent += 1;
     try {
-      const response = await asked(input, init);
+      const response = await send(input, init);
       const id = response.ok ? (await response.clone().json()).event_id : null;
       if (id && !own.early.delete(id)) own.open.set(id, JSON.parse(init.body).fn_index);
       return response;
@@ -32,7 +32,7 @@
   }
 
   // Return whether a message of the stream ("data: {...}") is passed on to the client.
-  function passes(message, own) {
+  function takeMessage(message, own) {
     const text = message.match(/^data:\s*(.*)$/m)?.[1];
     const found = text ? JSON.parse(text) : {};
     if (found.event_id) document.dispatchEvent(new CustomEvent("vitdemo:queue", { detail: found }));
@@ -66,7 +66,7 @@
   async function pump(request, first, own, controller) {
     const text = new TextEncoder();
     const pass = (message) => controller.enqueue(text.encode(message + "\n\n"));
-    for (let response = first;; response = await asked(request.clone())) {
+    for (let response = first;; response = await send(request.clone())) {
       if (!response.ok) throw new Error(await describeEnd(response));
       own.reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       const read = () => own.reader.read().catch(() => ({ done: true })); // an interrupted stream ends
@@ -78,7 +78,7 @@
         rest = messages.pop();
         for (const message of messages) {
           isClosed ||= message.includes('"close_stream"');
-          if (passes(message, own)) pass(message);
+          if (takeMessage(message, own)) pass(message);
           else isContinued = true;
         }
       }
@@ -86,7 +86,7 @@
       if (isContinued) continue;
       if (!isClosed) {
         for (const message of describeErrors(own, await vitdemo.loaded)) {
-          if (passes(message, own)) pass(message);
+          if (takeMessage(message, own)) pass(message);
         }
         pass(format({ msg: "close_stream" })); // a request that is sent now opens a new stream
       }
@@ -95,7 +95,7 @@
   }
 
   async function stream(request, own) {
-    const response = await asked(request.clone());
+    const response = await send(request.clone());
     if (!response.ok || !response.body) return response;
     const body = new ReadableStream({
       start: (controller) => {
@@ -108,11 +108,11 @@
   window.fetch = (input, init) => {
     const url = new URL(input.url ?? input, window.location.href);
     if (url.pathname.endsWith("/queue/join") && typeof init?.body === "string") {
-      return join(input, init, session(JSON.parse(init.body).session_hash));
+      return join(input, init, getSession(JSON.parse(init.body).session_hash));
     }
     if (url.pathname.endsWith("/queue/data")) {
-      return stream(new Request(input, init), session(url.searchParams.get("session_hash")));
+      return stream(new Request(input, init), getSession(url.searchParams.get("session_hash")));
     }
-    return asked(input, init);
+    return send(input, init);
   };
 })();

@@ -8,7 +8,7 @@ const waiting = new Map(); // event id -> {since, heard, rank, eta}
 let timer = null;
 let isLost = false; // whether the server does not respond
 
-function words({ rank, eta }) {
+function describeWait({ rank, eta }) {
   const wait = eta >= 1 ? fill(texts.busy_wait, { seconds: Math.ceil(eta) }) : "";
   return rank ? fillPlural(texts, "busy", rank, { wait }) : fill(texts.busy_next, { wait });
 }
@@ -22,7 +22,7 @@ function draw() {
     line = Object.assign(document.createElement("p"), { className: "vd-waiting", role: "status" });
     document.querySelector(".gradio-container").append(line);
   }
-  const busy = late.length ? words(late.reduce((a, b) => (a.rank > b.rank ? a : b))) : "";
+  const busy = late.length ? describeWait(late.reduce((a, b) => (a.rank > b.rank ? a : b))) : "";
   const text = isLost ? texts.connection_lost : busy;
   if (line && line.textContent !== text) line.textContent = text;
   if (!waiting.size) {

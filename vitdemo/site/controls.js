@@ -19,19 +19,19 @@ function mountRuns(component, root, key, props) {
   };
 }
 
-const named = (label, control) => markup`<label>${label} ${control}</label>`;
-const group = (label, content) => markup`<fieldset><legend>${label}</legend>${content}</fieldset>`;
-const options = (choices, isChosen) =>
+const drawLabelled = (label, control) => markup`<label>${label} ${control}</label>`;
+const drawGroup = (label, content) => markup`<fieldset><legend>${label}</legend>${content}</fieldset>`;
+const drawOptions = (choices, isChosen) =>
   choices.map(([text, value]) =>
     markup`<option value=${value} .selected=${isChosen(value)}>${text}</option>`
   );
-const withOrWithout = (
+const toggleName = (
   names,
   name,
   isIn,
 ) => [...names.filter((each) => each !== name), ...(isIn ? [name] : [])];
 
-function numberInput(type, { label, minimum, maximum, step, value, interactive }, listeners) {
+function drawNumberInput(type, { label, minimum, maximum, step, value, interactive }, listeners) {
   return markup`<input type=${type} min=${minimum ?? nothing} max=${maximum ?? nothing} step=${step ?? "any"}
     aria-label=${label} .value=${String(value ?? "")} ?disabled=${interactive === false}
     @input=${listeners.input} @change=${listeners.change}>`;
@@ -40,26 +40,26 @@ function numberInput(type, { label, minimum, maximum, step, value, interactive }
 // Templates by kind; `take` receives the value that the user chooses.
 const templates = {
   checkbox: ({ label, value }, take) =>
-    named(
+    drawLabelled(
       label,
       markup`<input type="checkbox" .checked=${value} @change=${({ target }) => take(target.checked)}>`,
     ),
   checkboxgroup: ({ label, choices, value }, take) =>
-    group(
+    drawGroup(
       label,
       choices.map(([text, name]) => {
-        const change = ({ target }) => take(withOrWithout(value, name, target.checked));
-        return named(
+        const change = ({ target }) => take(toggleName(value, name, target.checked));
+        return drawLabelled(
           text,
           markup`<input type="checkbox" .checked=${value.includes(name)} @change=${change}>`,
         );
       }),
     ),
   radio: ({ label, choices, value, key }, take) =>
-    group(
+    drawGroup(
       label,
       choices.map(([text, each]) =>
-        named(
+        drawLabelled(
           text,
           markup`<input type="radio" name=${key} value=${each} .checked=${each === value}
             @change=${() => take(each)}>`,
@@ -67,21 +67,21 @@ const templates = {
       ),
     ),
   dropdown: ({ label, choices, value, multiselect }, take) =>
-    named(
+    drawLabelled(
       label,
       multiselect
         ? markup`<select multiple @change=${({ target }) =>
           take([...target.selectedOptions].map((each) => each.value))}>${
-          options(choices, (each) => value?.includes(each))
+          drawOptions(choices, (each) => value?.includes(each))
         }</select>`
         : markup`<select @change=${({ target }) => take(choices[target.selectedIndex][1])}>${
-          options(choices, (each) => each === value)
+          drawOptions(choices, (each) => each === value)
         }</select>`,
     ),
   slider: (props, take) => {
     const listen = ({ target }) => Number.isFinite(target.valueAsNumber) && take(target.valueAsNumber);
-    return markup`${props.label} ${numberInput("range", props, { input: listen })}${
-      numberInput("number", props, { change: listen })
+    return markup`${props.label} ${drawNumberInput("range", props, { input: listen })}${
+      drawNumberInput("number", props, { change: listen })
     }`;
   },
 };

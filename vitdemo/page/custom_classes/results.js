@@ -15,18 +15,18 @@ import { fill, fillPlural, TEXTS } from "../texts.js";
 const texts = TEXTS.custom_classes;
 const STRONGEST = 55; // percent of colour, so that the text has a contrast above 5 in both themes
 
-const shade = (isCorrect, share) => {
+const formatShade = (isCorrect, share) => {
   const colour = isCorrect ? "#1d4ed8" : "#c2410c";
   return `background: color-mix(in srgb, ${colour} ${Math.round(STRONGEST * share)}%, transparent)`;
 };
 
 // The matrix, whose cells of errors are buttons; `choose` is called with true and predicted class.
-function matrixOf({ classes, matrix }, chosen, choose) {
+function drawMatrix({ classes, matrix }, chosen, choose) {
   const most = Math.max(1, ...matrix.flatMap((row, i) => row.filter((_, j) => i !== j))); // of the errors, which are few
-  const cell = (count, i, j) => {
+  const drawCell = (count, i, j) => {
     const total = matrix[i].reduce((sum, each) => sum + each, 0);
     const label = fill(texts.cell, { count, total, true: classes[i], predicted: classes[j] });
-    const style = shade(i === j, i === j ? count / Math.max(total, 1) : count / most);
+    const style = formatShade(i === j, i === j ? count / Math.max(total, 1) : count / most);
     if (i === j || !count) return markup`<td title=${label} style=${style}>${count}</td>`;
     const isChosen = chosen?.join() === `${i},${j}`;
     const name = `${i}-${j}`;
@@ -41,22 +41,22 @@ function matrixOf({ classes, matrix }, chosen, choose) {
   );
   const keys = createRoving(() => picks.length);
   const head = [texts.corner, ...classes].map((text) => markup`<th scope="col">${text}</th>`);
-  const row = (counts, i) =>
-    markup`<tr><th scope="row">${classes[i]}</th>${counts.map((count, j) => cell(count, i, j))}</tr>`;
+  const drawRow = (counts, i) =>
+    markup`<tr><th scope="row">${classes[i]}</th>${counts.map((count, j) => drawCell(count, i, j))}</tr>`;
   return markup`<div class="vd-scroll" tabindex=${
     picks.length ? nothing : 0
   } role="group" aria-label=${texts.matrix}>
     <table @focusin=${keys.focus} @keydown=${keys.press}>
       <thead><tr>${head}</tr></thead>
-      <tbody>${matrix.map(row)}</tbody>
+      <tbody>${matrix.map(drawRow)}</tbody>
     </table>
   </div>`;
 }
 
 // The misclassified images of the chosen cell, or all.
-function errorsOf({ classes, errors, error_count: count, sheet }, chosen, choose) {
+function drawErrors({ classes, errors, error_count: count, sheet }, chosen, choose) {
   if (!count) return markup`<p>${texts.no_errors}</p>`;
-  const figure = ({ true: truth, predicted, confidence }, at) => {
+  const drawFigure = ({ true: truth, predicted, confidence }, at) => {
     if (chosen && (chosen[0] !== truth || chosen[1] !== predicted)) return nothing;
     const names = { true: classes[truth], predicted: classes[predicted] };
     const style = formatSheetStyle(sheet, at, errors.length);
@@ -66,11 +66,11 @@ function errorsOf({ classes, errors, error_count: count, sheet }, chosen, choose
       <figcaption>${fill(texts.caption, names)}<small>${` ${confidence}`}</small></figcaption></figure>`;
   };
   return markup`<h3>${fillPlural(texts, "errors", count)}</h3>
-    <div class="vd-row" style="--vd-width: 84px">${errors.map(figure)}</div>
+    <div class="vd-row" style="--vd-width: 84px">${errors.map(drawFigure)}</div>
     ${chosen ? drawActionButton(texts.show_all, () => choose(null)) : nothing}`;
 }
 
-function metricsOf({ metrics }) {
+function drawMetrics({ metrics }) {
   const columns = [
     texts.class_column,
     texts.precision_column,
@@ -98,16 +98,16 @@ store.define("custom_classes_result", {
       const lines = about.map((text) => markup`<p>${drawMarkdown(text)}</p>`);
       const end = markup`<details><summary>${texts.about}</summary>${lines}</details>
         <p class="quiet" role="status">${told}</p>`;
-      const results = () =>
+      const drawResults = () =>
         markup`<p class="accuracy" role="status"><strong>${accuracy}</strong>${` ${sample}`}</p>
           ${warning ? drawNotice(warning) : nothing}
           <div class="pair">
-            <div><h3>${texts.matrix}</h3>${matrixOf(drawn, chosen, choose)}</div>
-            <div class="errors">${errorsOf(drawn, chosen, choose)}</div>
+            <div><h3>${texts.matrix}</h3>${drawMatrix(drawn, chosen, choose)}</div>
+            <div class="errors">${drawErrors(drawn, chosen, choose)}</div>
           </div>
-          ${metricsOf(drawn)}${end}`;
-      const untestedResults = () => markup`<p role="status">${drawMarkdown(untested)}</p>${end}`;
-      render(told ? (untested ? untestedResults() : results()) : nothing, element);
+          ${drawMetrics(drawn)}${end}`;
+      const drawUntested = () => markup`<p role="status">${drawMarkdown(untested)}</p>${end}`;
+      render(told ? (untested ? drawUntested() : drawResults()) : nothing, element);
     }
 
     return {

@@ -25,12 +25,12 @@ const MARKUP = markup`
 
 function create(element, { upload }) {
   draw(MARKUP, element);
-  const part = (name) => element.querySelector(name);
-  const [stage, video, image] = [".stage", "video", "img"].map(part);
-  const say = (text) => {
-    if (part(".say").textContent !== text) part(".say").textContent = text;
+  const findPart = (name) => element.querySelector(name);
+  const [stage, video, image] = [".stage", "video", "img"].map(findPart);
+  const showMessage = (text) => {
+    if (findPart(".say").textContent !== text) findPart(".say").textContent = text;
   };
-  const live = createCamera(video, say);
+  const live = createCamera(video, showMessage);
   let isLive = false; // whether the camera is open
   let turn = 0; // number of the camera's present use; answers of earlier ones start no further photo
   let drawn = {}; // the last payload
@@ -39,8 +39,8 @@ function create(element, { upload }) {
     stage.hidden = !what;
     video.hidden = what !== video;
     image.hidden = what !== image;
-    part(".open").hidden = isLive;
-    part(".leave").hidden = !isLive;
+    findPart(".open").hidden = isLive;
+    findPart(".leave").hidden = !isLive;
   }
 
   function close() {
@@ -51,17 +51,17 @@ function create(element, { upload }) {
   }
 
   async function open() {
-    say("");
+    showMessage("");
     video.hidden = stage.hidden = false; // Some browsers do not play hidden videos.
     if (!(await live.open())) return show(null);
     isLive = true;
     show(video);
-    part(".leave").focus();
+    findPart(".leave").focus();
     shoot(++turn);
   }
 
   // Return the centre crop of the camera's image as a small JPEG.
-  function photo() {
+  function takePhoto() {
     const side = Math.min(video.videoWidth, video.videoHeight);
     const canvas = makeCanvas(SIDE, SIDE);
     const corner = [(video.videoWidth - side) / 2, (video.videoHeight - side) / 2];
@@ -73,33 +73,33 @@ function create(element, { upload }) {
   function shoot(mine) {
     if (mine !== turn) return;
     const isVisible = stage.getClientRects().length && !document.hidden;
-    const again = (pause) => setTimeout(shoot, pause, mine);
-    if (!isVisible || !video.videoWidth) return again(PAUSE);
+    const repeat = (pause) => setTimeout(shoot, pause, mine);
+    if (!isVisible || !video.videoWidth) return repeat(PAUSE);
     const started = performance.now();
-    store.act("own.predict", { photo: photo() }, (error) => {
+    store.act("own.predict", { photo: takePhoto() }, (error) => {
       if (mine !== turn) return;
       if (error) {
         close();
-        return say(error);
+        return showMessage(error);
       }
-      again(Math.max(PAUSE, performance.now() - started));
+      repeat(Math.max(PAUSE, performance.now() - started));
     });
   }
 
   async function choose() {
-    const [file] = part("input").files;
-    part("input").value = "";
+    const [file] = findPart("input").files;
+    findPart("input").value = "";
     if (!file) return;
     close();
-    say("");
+    showMessage("");
     URL.revokeObjectURL(image.src);
     image.src = URL.createObjectURL(file);
     show(image);
     try {
       const { path } = await upload(file);
-      store.act("own.predict", { path }, (error) => error && say(error));
+      store.act("own.predict", { path }, (error) => error && showMessage(error));
     } catch {
-      say(TEXTS.uploads.upload_failed);
+      showMessage(TEXTS.uploads.upload_failed);
     }
   }
 
@@ -107,22 +107,22 @@ function create(element, { upload }) {
     drawn = data;
     const { model, shares, is_current: isCurrent } = drawn;
     if (!model && isLive) close();
-    part(".hint").textContent = !model ? texts.no_model : isCurrent ? texts.try_hint : texts.old_model;
-    part(".buttons").hidden = !model;
-    part(".open").classList.toggle("primary", Boolean(model) && isCurrent);
+    findPart(".hint").textContent = !model ? texts.no_model : isCurrent ? texts.try_hint : texts.old_model;
+    findPart(".buttons").hidden = !model;
+    findPart(".open").classList.toggle("primary", Boolean(model) && isCurrent);
     if (!shares.length && !isLive) show(null);
-    draw(shares.slice(0, MAX_SHOWN).map(([name, share]) => drawClassBar(name, share)), part(".bars"));
-    if (shares.length) say(fill(texts.prediction, { name: shares[0][0] })); // the bars show the probability
+    draw(shares.slice(0, MAX_SHOWN).map(([name, share]) => drawClassBar(name, share)), findPart(".bars"));
+    if (shares.length) showMessage(fill(texts.prediction, { name: shares[0][0] })); // the bars show the probability
   }
 
-  part(".open").addEventListener("click", open);
-  part(".leave").addEventListener("click", () => {
+  findPart(".open").addEventListener("click", open);
+  findPart(".leave").addEventListener("click", () => {
     close();
-    part(".open").focus();
+    findPart(".open").focus();
   });
-  part("input").addEventListener("change", choose);
+  findPart("input").addEventListener("change", choose);
   image.addEventListener("error", () => show(null)); // a format that the browser cannot show
-  return { render, showError: say };
+  return { render, showError: showMessage };
 }
 
 store.define("custom_classes_trial", { skeleton: "line", create });

@@ -68,9 +68,9 @@ window.addEventListener("beforeunload", (event) => {
 
 function createEditor(element, { upload }) {
   render(EDITOR_MARKUP, element);
-  const part = (name) => element.querySelector("." + name);
-  const say = (text) => (part("say").textContent = text);
-  const showError = (error) => render(error ? drawNotice(error) : nothing, part("failure"));
+  const findPart = (name) => element.querySelector("." + name);
+  const showMessage = (text) => (findPart("say").textContent = text);
+  const showError = (error) => render(error ? drawNotice(error) : nothing, findPart("failure"));
   function edit(what, rest = {}) {
     clearMessage();
     store.act("own.edit", { what, ...rest }, showError);
@@ -80,39 +80,43 @@ function createEditor(element, { upload }) {
   // Upload the files, then edit with their paths and `rest(files)`. The request names the class, because an index
   // changes when another class is removed.
   async function send(files, what, rest = () => ({})) {
-    const sent = await uploadFiles(files, upload, say);
+    const sent = await uploadFiles(files, upload, showMessage);
     if (sent?.paths.length) edit(what, { paths: sent.paths, ...rest(sent.files) });
   }
 
   // Upload a folder. The class of a file is the folder that contains it.
   function sendFolder(files) {
-    const shown = listFolderFiles(files, drawn.system ?? [], MAX_FILES, say);
+    const shown = listFolderFiles(files, drawn.system ?? [], MAX_FILES, showMessage);
     if (shown) send(shown, "folder", (sent) => ({ names: sent.map(getFolder) }));
   }
 
-  const shutter = cameraIn(part, say, (files, name) => send(files, "pictures", () => ({ name })));
+  const shutter = createShutter(
+    findPart,
+    showMessage,
+    (files, name) => send(files, "pictures", () => ({ name })),
+  );
 
-  function picture({ name }, index, i) {
+  function drawImageButton({ name }, index, i) {
     return markup`<button type="button" data-pick="${index}.${i}" style="--at: ${i}"
       aria-label=${fill(texts.remove_image, { image: i + 1, name })}
       @click=${() => edit("remove", { name, picture: i })}></button>`;
   }
 
   // Images that are dropped on a class are added to it.
-  const hover = (isOver) => (event) => {
+  const makeDragListener = (isOver) => (event) => {
     event.preventDefault(); // allows to drop
     event.currentTarget.classList.toggle("over", isOver);
   };
-  const drop = (name) => (event) => {
-    hover(false)(event);
+  const makeDropListener = (name) => (event) => {
+    makeDragListener(false)(event);
     send([...event.dataTransfer.files], "pictures", () => ({ name }));
   };
 
-  function row({ name, count, sheet }, index) {
+  function drawClass({ name, count, sheet }, index) {
     const add = ({ target }) => send(takeFiles(target), "pictures", () => ({ name }));
-    const pictures = Array.from({ length: count }, (_, i) => picture({ name }, index, i));
-    return markup`<section class="own" aria-label=${name} @dragover=${hover(true)}
-      @dragleave=${hover(false)} @drop=${drop(name)}>
+    const pictures = Array.from({ length: count }, (_, i) => drawImageButton({ name }, index, i));
+    return markup`<section class="own" aria-label=${name} @dragover=${makeDragListener(true)}
+      @dragleave=${makeDragListener(false)} @drop=${makeDropListener(name)}>
       <header>
         <h3>${name}</h3>
         <small>${fillPlural(texts, "images", count)}</small>
@@ -132,37 +136,37 @@ function createEditor(element, { upload }) {
   function draw(data) {
     drawn = data;
     imageCount = data.classes.reduce((sum, { count }) => sum + count, 0);
-    shutter.keep(data.classes.map(({ name }) => name));
-    say(data.message);
-    render(data.problems.map((text) => markup`<li>${text}</li>`), part("problems"));
-    part("undo").hidden = !data.can_undo;
-    part("first").hidden = data.classes.length > 0;
-    part("add").querySelector("button").classList.toggle("primary", data.classes.length < 2);
-    render(data.classes.map(row), part("list"));
+    shutter.keepClasses(data.classes.map(({ name }) => name));
+    showMessage(data.message);
+    render(data.problems.map((text) => markup`<li>${text}</li>`), findPart("problems"));
+    findPart("undo").hidden = !data.can_undo;
+    findPart("first").hidden = data.classes.length > 0;
+    findPart("add").querySelector("button").classList.toggle("primary", data.classes.length < 2);
+    render(data.classes.map(drawClass), findPart("list"));
   }
 
-  part("add").addEventListener("submit", (event) => {
+  findPart("add").addEventListener("submit", (event) => {
     event.preventDefault();
-    edit("class", { name: part("name").value });
-    part("name").value = "";
+    edit("class", { name: findPart("name").value });
+    findPart("name").value = "";
   });
-  part("zip").addEventListener("change", () => send(takeFiles(part("zip")), "zip"));
-  part("folder").addEventListener("change", () => sendFolder(takeFiles(part("folder"))));
-  part("undo").addEventListener("click", () => edit("undo"));
-  part("tests").addEventListener("click", () => edit("tests"));
+  findPart("zip").addEventListener("change", () => send(takeFiles(findPart("zip")), "zip"));
+  findPart("folder").addEventListener("change", () => sendFolder(takeFiles(findPart("folder"))));
+  findPart("undo").addEventListener("click", () => edit("undo"));
+  findPart("tests").addEventListener("click", () => edit("tests"));
   return { render: draw, showError };
 }
 
-// The camera of the editor: `open(name)` shows it for a class, `keep(names)` closes it if its class was removed.
+// The camera of the editor: `open(name)` shows it for a class, `keepClasses(names)` closes it if its class was removed.
 // `send(files, name)` receives the photos that were taken while the button was held.
-function cameraIn(part, say, send) {
-  const screen = part("screen");
-  const live = createCamera(screen.querySelector("video"), say);
+function createShutter(findPart, showMessage, send) {
+  const screen = findPart("screen");
+  const live = createCamera(screen.querySelector("video"), showMessage);
   let taken = null; // name of the class that photos are added to
   let timer = null;
   let shots = [];
 
-  function leave() {
+  function closeCamera() {
     clearInterval(timer);
     timer = null;
     live.close();
@@ -171,15 +175,15 @@ function cameraIn(part, say, send) {
 
   async function open(name) {
     screen.hidden = false; // Some browsers do not play hidden videos.
-    if (!(await live.open())) return leave();
+    if (!(await live.open())) return closeCamera();
     taken = name;
-    part("take").focus();
+    findPart("take").focus();
   }
 
   function shoot() {
     const name = `camera-${Date.now()}.jpg`;
     shots.push(live.takePhoto("image/jpeg").then((blob) => new File([blob], name, { type: blob.type })));
-    say(fillPlural(texts, "photos", shots.length));
+    showMessage(fillPlural(texts, "photos", shots.length));
   }
 
   function hold() {
@@ -197,28 +201,28 @@ function cameraIn(part, say, send) {
     await send(await Promise.all(shots), name);
   }
 
-  function keep(names) {
-    if (taken !== null && !names.includes(taken)) leave();
+  function keepClasses(names) {
+    if (taken !== null && !names.includes(taken)) closeCamera();
   }
 
-  part("leave").addEventListener("click", leave);
+  findPart("leave").addEventListener("click", closeCamera);
   for (const name of ["pointerdown", "keydown"]) {
-    part("take").addEventListener(name, (event) => {
+    findPart("take").addEventListener(name, (event) => {
       if (!event.key || event.key === " ") hold();
     });
   }
   for (const name of ["pointerup", "pointerleave", "keyup", "blur"]) {
-    part("take").addEventListener(name, release);
+    findPart("take").addEventListener(name, release);
   }
-  return { keep, open };
+  return { keepClasses, open };
 }
 
 // --- the models ---
 
-const button = (text, click, { id = nothing, className = "vd-download" } = {}) =>
+const drawButton = (text, click, { id = nothing, className = "vd-download" } = {}) =>
   markup`<button type="button" class=${className} id=${id} data-pick=${text} @click=${click}>${text}</button>`;
 
-function audience(name) {
+function drawAudience(name) {
   const [label, text] = AUDIENCES[name];
   return markup`<label><input type="radio" name=${AUDIENCE} value=${name} .checked=${
     store.state[AUDIENCE] === name
@@ -234,44 +238,47 @@ function createModels(element) {
   let asksWho = false; // whether the question before fine-tuning is shown
   let message = nothing; // about the last task or action
 
-  function tell(text) {
+  function showMessage(text) {
     message = text ? drawNotice(text) : nothing;
     draw();
   }
-  const act = (name) => store.act(name, {}, (error) => error && tell(error));
+  const act = (name) => store.act(name, {}, (error) => error && showMessage(error));
 
   function start(task, views) {
-    tell("");
+    showMessage("");
     store.startTask(`own.${task}`, ({ error, ...state }) => {
       running = !state.end;
       progress.show({ ...state, error: null });
-      if (error) tell(error);
-      if (state.cancelled && task === "train") tell(texts.cancelled);
+      if (error) showMessage(error);
+      if (state.cancelled && task === "train") showMessage(texts.cancelled);
       if (state.data?.file) saveAs(state.data.file.url, state.data.name);
       if (state.end) views.forEach(store.invalidate);
       draw();
     });
   }
 
-  function beginButton({ missing, is_current: isCurrent }) {
-    if (running) return button(CANCEL, () => store.cancelTask(), { id: "own-stop" });
+  function drawBeginButton({ missing, is_current: isCurrent }) {
+    if (running) return drawButton(CANCEL, () => store.cancelTask(), { id: "own-stop" });
     if (missing) return markup`<p class="missing">${missing}</p>`;
     const className = isCurrent ? "vd-download" : "vd-download primary";
-    return button(texts.train, () => start("train", [MODELS, RESULT, TRIAL]), { id: "own-train", className });
+    return drawButton(texts.train, () => start("train", [MODELS, RESULT, TRIAL]), {
+      id: "own-train",
+      className,
+    });
   }
 
   const actions = {
-    can_save: () => button(texts.save, () => start("save", []), { id: "own-save" }),
+    can_save: () => drawButton(texts.save, () => start("save", []), { id: "own-save" }),
     can_save_images: () =>
-      button(texts.save_images, () => start("save_images", []), { id: "own-save-images" }),
-    can_publish: () => button(texts.publish, () => act("own.publish")),
-    can_unpublish: () => button(texts.unpublish, () => act("own.unpublish")),
-    can_fine_tune: () => button(texts.fine_tune, askWho),
+      drawButton(texts.save_images, () => start("save_images", []), { id: "own-save-images" }),
+    can_publish: () => drawButton(texts.publish, () => act("own.publish")),
+    can_unpublish: () => drawButton(texts.unpublish, () => act("own.unpublish")),
+    can_fine_tune: () => drawButton(texts.fine_tune, askWho),
   };
 
   // Ask who may see the model before the images are used; the first answer, only the user, is chosen.
   function askWho() {
-    tell(drawn.refusal);
+    showMessage(drawn.refusal);
     if (drawn.refusal) return;
     asksWho = true;
     store.set({ [AUDIENCE]: "me" });
@@ -279,64 +286,65 @@ function createModels(element) {
     element.querySelector("#own-audience input").focus();
   }
 
-  function questionForm() {
-    const confirm = button(texts.start_fine_tuning, () => {
+  function drawQuestion() {
+    const confirm = drawButton(texts.start_fine_tuning, () => {
       asksWho = false;
       start("fine_tune", [MODELS]);
     });
-    const cancel = button(CANCEL, () => {
+    const cancel = drawButton(CANCEL, () => {
       asksWho = false;
       draw();
       element.querySelector(".more .buttons button:last-of-type")?.focus();
     });
     return markup`<fieldset id="own-audience">
       <legend>${texts.audience}</legend>
-      ${Object.keys(AUDIENCES).map(audience)}
+      ${Object.keys(AUDIENCES).map(drawAudience)}
       <div class="buttons">${confirm}${cancel}</div>
     </fieldset>`;
   }
 
   // The line of the private fine-tuning.
-  function tunedLine({ text, done, is_active: isActive, can_save: canSave }) {
+  function drawTunedLine({ text, done, is_active: isActive, can_save: canSave }) {
     const words = isActive ? fill(texts.fine_tuning_progress, { progress: text }) : text;
-    const bar = () => markup`<progress max="1" aria-label=${texts.fine_tuning} .value=${done}></progress>`;
-    const save = () => button(texts.save_fine_tuned, () => start("save_fine_tuned", []));
-    const end = button(
+    const drawBar = () =>
+      markup`<progress max="1" aria-label=${texts.fine_tuning} .value=${done}></progress>`;
+    const drawSaveButton = () => drawButton(texts.save_fine_tuned, () => start("save_fine_tuned", []));
+    const end = drawButton(
       isActive ? texts.cancel_fine_tuning : texts.delete_fine_tuned,
       () => act("own.discard"),
     );
     return markup`<div class="vd-progress"><p>${
-      isActive ? bar() : nothing
-    }<span role="status">${words}</span>${canSave ? save() : nothing}${end}</p></div>`;
+      isActive ? drawBar() : nothing
+    }<span role="status">${words}</span>${canSave ? drawSaveButton() : nothing}${end}</p></div>`;
   }
 
   function draw() {
     const names = ACTIONS.filter((name) => drawn[name] && !running);
     const isAsked = asksWho && drawn.can_fine_tune && !running;
     render(
-      markup`<div class="buttons">${beginButton(drawn)}</div>
+      markup`<div class="buttons">${drawBeginButton(drawn)}</div>
         ${progress.place}
         <div id="own-told">${message}</div>
-        <div>${drawn.tuned ? tunedLine(drawn.tuned) : nothing}</div>
+        <div>${drawn.tuned ? drawTunedLine(drawn.tuned) : nothing}</div>
         <details class="more" ?hidden=${!names.length}>
           <summary>${texts.more}</summary>
           <div class="buttons">${names.map((name) => actions[name]())}</div>
-          <div>${isAsked ? questionForm() : nothing}</div>
+          <div>${isAsked ? drawQuestion() : nothing}</div>
         </details>`,
       element,
     );
   }
 
-  clearMessage = () => tell("");
+  clearMessage = () => showMessage("");
   draw();
   return {
     render(data) {
       const isNew = data.notice !== drawn.notice || data.refusal !== drawn.refusal;
       drawn = data;
-      if (isNew) tell(data.notice);
+      if (isNew) showMessage(data.notice);
       draw();
     },
-    showError: tell,
+    showError: showMessage,
   };
 }
 

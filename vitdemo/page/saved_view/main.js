@@ -17,7 +17,7 @@ async function openFile({ type, content }) {
   return { url: URL.createObjectURL(new Blob([bytes], { type })) };
 }
 
-function describe({ name, state }) {
+function getData({ name, state }) {
   const data = saved.views[name];
   return name === "attention" && state.norms ? { ...data, norms: { sentence: texts.no_norms } } : data;
 }
@@ -25,7 +25,7 @@ function describe({ name, state }) {
 function answer({ id, state, views }, files) {
   const described = Object.entries(views).map((
     [name, key],
-  ) => [name, { key, data: describe({ name, state }) }]);
+  ) => [name, { key, data: getData({ name, state }) }]);
   const found = { id, models: saved.models, model: saved.model, views: Object.fromEntries(described) };
   return { text: JSON.stringify(found), files };
 }

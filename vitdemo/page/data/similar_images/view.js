@@ -89,7 +89,7 @@ const MEASURING_POLL_SECONDS = 2; // while the server measures the time of the m
 // Define the view `name` with the task of the same name. `create` receives its parts after the task's panel.
 function defineTaskView(name, { id, text, parts, create, ...options }) {
   const starts = [{ id, text, task: name }];
-  const getWatched = () => store.needsOf([name]);
+  const getWatched = () => store.listNeeds([name]);
   const { buttons, progress } = createTaskPanel({
     starts,
     cancelId: `${id}-stop`,

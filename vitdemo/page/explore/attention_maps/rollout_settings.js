@@ -4,7 +4,7 @@ import * as store from "../../store.js";
 import { fill, TEXTS } from "../../texts.js";
 
 const texts = TEXTS.attention_maps;
-const FUSIONS = store.labelsOf("fusion");
+const FUSIONS = store.getLabels("fusion");
 const { fusion: FUSION, discard: DISCARD, first_layer: FIRST_LAYER, residual: RESIDUAL } = store.keys;
 
 const formatPercent = (discard) => fill(texts.percent, { percent: Math.round(100 * discard) });

@@ -42,11 +42,11 @@ import { createMapHint } from "./map_hint.js";
 import { createRolloutSettings } from "./rollout_settings.js";
 
 const texts = TEXTS.attention_maps;
-const { head: _head, "norm-head": _normHead, ...SOURCES } = store.labelsOf("source"); // of all heads
+const { head: _head, "norm-head": _normHead, ...SOURCES } = store.getLabels("source"); // of all heads
 const NORMS = ["norm", "norm-head"]; // the server computes these when one of them is first chosen
-const ORDERS = store.labelsOf("order");
-const DIRECTIONS = store.labelsOf("direction");
-const COLOURS = store.labelsOf("colour");
+const ORDERS = store.getLabels("order");
+const DIRECTIONS = store.getLabels("direction");
+const COLOURS = store.getLabels("colour");
 
 const getLabel = (name) => store.keys[name].label;
 const drawOptions = (values) =>

@@ -19,7 +19,7 @@ const starts = [
   },
   { id: "why-slow", text: texts.compute_slow_maps, busy: texts.computing_slow_maps, task: `${VIEW}.slow` },
 ];
-const getWatched = () => store.needsOf([VIEW]);
+const getWatched = () => store.listNeeds([VIEW]);
 const panel = createTaskPanel({ starts, cancelId: "why-cancel", views: [VIEW], getWatched });
 
 // --- the bars below the maps ---

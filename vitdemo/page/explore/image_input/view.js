@@ -196,7 +196,7 @@ function create(element, { upload }) {
 
   // The server refused the image: restore the previous one, or the first photo.
   function showError(text) {
-    const before = shown ?? store.initialImage();
+    const before = shown ?? store.getInitialImage();
     const isOther = JSON.stringify(before) !== JSON.stringify(store.state.image);
     refusal = [fill(texts.not_shown, { reason: text }), ...(shown ? [texts.previous_shown] : [])].join(" ");
     showMessage(refusal);

@@ -129,7 +129,7 @@ function makePanel({ maps, seen, which }, ranking, run, layer) {
 }
 
 let attention = null; // the last answer: { data or error, key }
-const getKey = () => JSON.stringify(store.needsOf(["changed_attention"]).map((name) => store.state[name]));
+const getKey = () => JSON.stringify(store.listNeeds(["changed_attention"]).map((name) => store.state[name]));
 const getChosenLayer = ({ order }) => Math.min(store.state.layer ?? Infinity, order.mean.length);
 
 function drawMaps(element, data) {
@@ -207,7 +207,7 @@ function removeRandom() {
 
 // View, and the value of the state key `open_fold` if the fold is open.
 const FOLDS = [["changes_fold", "sliders"], ["knockout_fold", "knockout"]];
-const TITLES_OF_FOLDS = store.labelsOf("open_fold");
+const TITLES_OF_FOLDS = store.getLabels("open_fold");
 const openFold = (name) => store.set({ open_fold: name });
 
 for (const [view, name] of FOLDS) {

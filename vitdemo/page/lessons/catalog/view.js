@@ -9,12 +9,12 @@ import * as lessonProgress from "./progress.js";
 
 const texts = TEXTS.catalog;
 
-const button = (text, { pick, title, className = nothing }, click) =>
+const drawButton = (text, { pick, title, className = nothing }, click) =>
   markup`<button type="button" class=${className} data-pick=${pick} aria-label="${text}: ${title}"
     @click=${click}>${text}</button>`;
 
 // Add the progress to a lesson: the saved `step` (from 1), and whether the lesson is begun and finished.
-function withProgress(lesson, index) {
+function addProgress(lesson, index) {
   const { step, done } = lessonProgress.read(lesson.name);
   const isFinished = done.length >= lesson.steps;
   const isBegun = (step > 0 || done.length > 0) && !isFinished;
@@ -36,7 +36,7 @@ function describe({ minutes, steps, step, isBegun, isFinished }) {
   return fill(texts.length, { minutes: time, steps: fillPlural(texts, "steps", steps) });
 }
 
-function buttons({ name, title, step, isBegun, isFinished }, isNext) {
+function drawButtons({ name, title, step, isBegun, isFinished }, isNext) {
   const label = isBegun ? texts.continue : isFinished ? texts.repeat : texts.start;
   const startOver = (teach) => {
     lessonProgress.clear(name);
@@ -44,24 +44,25 @@ function buttons({ name, title, step, isBegun, isFinished }, isNext) {
   };
   const start = (teach) => (isBegun ? lessonPanel.begin(name, step, teach) : startOver(teach));
   const className = isNext ? "begin next" : "begin";
-  const again = () => button(texts.start_over, { pick: `${name} again`, title }, () => startOver());
-  return markup`<div class="buttons">${button(label, { pick: name, title, className }, () => start())}${
-    button(texts.teach, { pick: `${name} teach`, title }, () => start("1"))
-  }${isBegun ? again() : nothing}</div>`;
+  const drawStartOver = () =>
+    drawButton(texts.start_over, { pick: `${name} again`, title }, () => startOver());
+  return markup`<div class="buttons">${drawButton(label, { pick: name, title, className }, () => start())}${
+    drawButton(texts.teach, { pick: `${name} teach`, title }, () => start("1"))
+  }${isBegun ? drawStartOver() : nothing}</div>`;
 }
 
-function card(lesson, isNext, isFirstVisit) {
+function drawCard(lesson, isNext, isFirstVisit) {
   const { number, title, goal, thumbnail, share } = lesson;
-  const picture = () => markup`<img class="thumb" src=${thumbnail.url} alt="" width="112" height="112">`;
+  const drawPicture = () => markup`<img class="thumb" src=${thumbnail.url} alt="" width="112" height="112">`;
   return markup`<li class=${isNext ? "next" : nothing}>
-    ${thumbnail ? picture() : markup`<span class="thumb"></span>`}
+    ${thumbnail ? drawPicture() : markup`<span class="thumb"></span>`}
     <div class="words">
       ${isNext && isFirstVisit ? markup`<b class="here">${texts.start_here}</b>` : nothing}
       <h2><span class="number">${number}</span>${` ${title}`}</h2>
       <p>${goal}</p>
       <small>${describe(lesson)}</small>
       ${share ? markup`<div class="bar"><i style="width: ${100 * share}%"></i></div>` : nothing}
-      ${buttons(lesson, isNext)}
+      ${drawButtons(lesson, isNext)}
     </div>
   </li>`;
 }
@@ -69,10 +70,10 @@ function card(lesson, isNext, isFirstVisit) {
 store.define("lesson_catalog", {
   skeleton: "tiles",
   render(element, { lessons, messages }) {
-    const all = lessons.map(withProgress);
+    const all = lessons.map(addProgress);
     const next = all.find(({ isBegun }) => isBegun) ?? all.find(({ isFinished }) => !isFinished);
     const isFirstVisit = all.every(({ isBegun, isFinished }) => !isBegun && !isFinished);
-    const cards = all.map((lesson) => card(lesson, lesson === next, isFirstVisit));
+    const cards = all.map((lesson) => drawCard(lesson, lesson === next, isFirstVisit));
     render(
       markup`<ol class="cards">${cards}</ol><div class="notes">${messages.map(drawNotice)}</div>`,
       element,

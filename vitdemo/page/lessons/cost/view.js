@@ -11,12 +11,12 @@ const SIZES = ["image", "patch", "width", "depth", "heads"].map((name) => `cost.
 const BASELINE = "cost.baseline";
 
 function create(element) {
-  const button = (...options) => makeElement(drawActionButton(...options));
+  const makeButton = (...options) => makeElement(drawActionButton(...options));
   const start = () => store.startTask("cost.measure", listen, SIZES);
   const setBaseline = () => store.set({ [BASELINE]: SIZES.map((name) => store.state[name]).join(",") });
-  const measure = button(texts.measure, start, "cost-measure");
-  const keep = button(texts.keep, setBaseline, "cost-keep");
-  const cancel = button(TEXTS.task_panel.cancel, () => {
+  const measure = makeButton(texts.measure, start, "cost-measure");
+  const keep = makeButton(texts.keep, setBaseline, "cost-keep");
+  const cancel = makeButton(TEXTS.task_panel.cancel, () => {
     store.cancelTask();
     measure.focus();
   });

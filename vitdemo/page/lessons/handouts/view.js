@@ -13,11 +13,11 @@ const BUTTONS = { // by the name of the task
 const KEY = "handouts.lesson";
 
 function create(element) {
-  const button = (...options) => makeElement(drawActionButton(...options));
+  const makeButton = (...options) => makeElement(drawActionButton(...options));
   const buttons = Object.entries(BUTTONS).map(([task, { id, text }]) =>
-    button(text, () => store.startTask(task, listen, [KEY]), id)
+    makeButton(text, () => store.startTask(task, listen, [KEY]), id)
   );
-  const cancel = button(TEXTS.task_panel.cancel, () => {
+  const cancel = makeButton(TEXTS.task_panel.cancel, () => {
     store.cancelTask();
     buttons[0].focus();
   });

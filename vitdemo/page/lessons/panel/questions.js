@@ -6,7 +6,7 @@ import { fill, TEXTS } from "../../texts.js";
 const texts = TEXTS.panel;
 const parseNumber = (text) => Number(text.trim().replace("−", "-").replace(",", ".").replace(/\s*%$/, ""));
 
-function describe(question, isCovered) {
+function drawQuestion(question, isCovered) {
   const { tolerance } = question;
   const notes = [
     isCovered ? texts.covered : "",
@@ -19,11 +19,11 @@ function describe(question, isCovered) {
 
 function makeField({ words, choices, free }) {
   if (free && !choices.length) return makeElement(markup`<textarea rows="3" aria-label=${words}></textarea>`);
-  const choice = (text, i) =>
+  const drawChoice = (text, i) =>
     markup`<label><input type="radio" name="answer" value=${i}><span>${drawMarkdown(text)}</span></label>`;
   return makeElement(
     choices.length
-      ? markup`<div role="radiogroup" aria-label=${words}>${choices.map(choice)}</div>`
+      ? markup`<div role="radiogroup" aria-label=${words}>${choices.map(drawChoice)}</div>`
       : markup`<input type="text" inputmode="decimal" aria-label=${words}>`,
   );
 }
@@ -56,18 +56,18 @@ function check(question, field) {
   };
 }
 
-// Fill `form`. Call `answered` with the result of `check` for each answer, and immediately for an
+// Fill `form`. Call `takeAnswer` with the result of `check` for each answer, and immediately for an
 // answer `given` before.
-export function askQuestion(form, question, { covered, given, answered }) {
+export function askQuestion(form, question, { covered, given, takeAnswer }) {
   const field = makeField(question);
   const submit = question.free ? texts.compare : texts.check;
-  render(markup`${describe(question, covered)}${field}<button type="submit">${submit}</button>`, form);
+  render(markup`${drawQuestion(question, covered)}${field}<button type="submit">${submit}</button>`, form);
   form.onsubmit = (event) => {
     event.preventDefault();
-    answered(check(question, field));
+    takeAnswer(check(question, field));
   };
   if (given === undefined) return;
   if (question.choices.length) field.querySelectorAll("input")[given]?.click();
   else field.value = given;
-  answered(check(question, field));
+  takeAnswer(check(question, field));
 }

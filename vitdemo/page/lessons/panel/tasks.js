@@ -2,30 +2,31 @@
 const EVERY = 300; // milliseconds between checks of the address and of new elements
 const LIST = "input[role=combobox]"; // gradio's dropdown, which is not a <select>
 const numeric = { ">=": (a, b) => a >= b, "<=": (a, b) => a <= b, "=": (a, b) => a === b };
-const inside = (target, where) => target instanceof Element && target.closest(where);
-const words = (label) => label?.textContent.trim();
+const findContainer = (target, where) => target instanceof Element && target.closest(where);
+const getText = (label) => label?.textContent.trim();
 
-// Call `finish` when the task returned by `current()` (null: no task) is done. A choice from a
+// Call `finish` when the task returned by `getTask()` (null: no task) is done. A choice from a
 // dropdown counts when the list closes with a value other than before it was opened.
-export function watchTasks(current, finish) {
+export function watchTasks(getTask, finish) {
   let opened = null; // {list, value} before the user opened the list
 
   document.addEventListener("click", ({ target }) => {
-    const task = current();
-    if (!["press", "choose"].includes(task?.kind) || !inside(target, task.where)) return;
-    const chosen = words(target.closest("label")); // label of a radio button
+    const task = getTask();
+    if (!["press", "choose"].includes(task?.kind) || !findContainer(target, task.where)) return;
+    const chosen = getText(target.closest("label")); // label of a radio button
     if (task.kind === "press") finish();
     if (task.kind === "choose" && chosen && (!task.value || chosen === task.value)) finish();
   }, true);
 
   for (const kind of ["pointerdown", "keydown"]) {
     document.addEventListener(kind, ({ target }) => {
-      const list = current()?.kind === "choose" && inside(target, current().where)?.querySelector(LIST);
+      const list = getTask()?.kind === "choose" &&
+        findContainer(target, getTask().where)?.querySelector(LIST);
       if (list && opened?.list !== list) opened = { list, value: list.value };
     }, true);
   }
 
-  function chosenFrom({ where, value }) {
+  function isChosen({ where, value }) {
     const list = document.querySelector(`${where} ${LIST}`);
     if (!list || opened?.list !== list || list.getAttribute("aria-expanded") === "true") return false;
     return list.value !== opened.value && (!value || list.value === value);
@@ -33,21 +34,21 @@ export function watchTasks(current, finish) {
 
   for (const kind of ["input", "change"]) {
     document.addEventListener(kind, ({ target }) => {
-      const task = current();
-      if (!task || !inside(target, task.where || "*") || target.matches(LIST)) return;
+      const task = getTask();
+      if (!task || !findContainer(target, task.where || "*") || target.matches(LIST)) return;
       if (task.kind === "set" && numeric[task.op](Number(target.value), Number(task.value))) finish();
-      const chosen = words(target.selectedOptions?.[0]) ?? target.value;
+      const chosen = getText(target.selectedOptions?.[0]) ?? target.value;
       if (task.kind === "choose" && (!task.value || [chosen, target.value].includes(task.value))) finish();
     }, true);
   }
 
   document.addEventListener("vitdemo:drawn", ({ detail }) => {
-    if (current()?.kind === "point" && /^\d+,\d+$/.test(detail.token)) finish(); // the token is a patch
+    if (getTask()?.kind === "point" && /^\d+,\d+$/.test(detail.token)) finish(); // the token is a patch
   });
 
   setInterval(() => {
-    const task = current();
-    if (task?.kind === "choose" && chosenFrom(task)) finish();
+    const task = getTask();
+    if (task?.kind === "choose" && isChosen(task)) finish();
     if (task?.kind === "see" && new URLSearchParams(window.location.search).get(task.where) === task.value) {
       finish();
     }

@@ -37,12 +37,12 @@ let place = null; // the element of the view
 let content = null; // the data of the chosen lesson, once they have arrived
 let drawn = 0; // the step that is drawn, 0: none
 
-const part = (name) => place.querySelector("." + name);
+const findPart = (name) => place.querySelector("." + name);
 const isOpen = () => content !== null && drawn > 0;
-const currentStep = () => content?.lesson.steps[drawn - 1]; // undefined at the end
-const savedStep = () => drawn - 1; // progress.js counts from 0
-const progress = () => lessonProgress.read(content.lesson.name);
-const isDone = () => progress().done.includes(savedStep());
+const getCurrentStep = () => content?.lesson.steps[drawn - 1]; // undefined at the end
+const getSavedStep = () => drawn - 1; // progress.js counts from 0
+const readProgress = () => lessonProgress.read(content.lesson.name);
+const isDone = () => readProgress().done.includes(getSavedStep());
 
 // --- navigation ---
 
@@ -57,7 +57,7 @@ const goTo = (step) => store.set({ step });
 const goBack = () => goTo(Math.max(drawn - 1, 1));
 
 function goOn() {
-  if (currentStep()) return goTo(drawn + 1);
+  if (getCurrentStep()) return goTo(drawn + 1);
   const { next } = content;
   return next ? begin(next.name, lessonProgress.read(next.name).step + 1) : showAll();
 }
@@ -73,7 +73,7 @@ function exit() {
 }
 
 // The view of a step: its own, or the view of an earlier step.
-const viewOf = (step) => content.lesson.steps.slice(0, step).findLast(({ opens }) => opens)?.opens;
+const findView = (step) => content.lesson.steps.slice(0, step).findLast(({ opens }) => opens)?.opens;
 
 // --- drawing ---
 
@@ -88,14 +88,14 @@ function clear({ lesson }) {
   drawMessage(texts.loading);
 }
 
-const paragraphs = (words) => words.map((text) => markup`<p>${drawMarkdown(text)}</p>`);
+const drawParagraphs = (words) => words.map((text) => markup`<p>${drawMarkdown(text)}</p>`);
 
 function drawMessage(title, message = nothing) {
   place.firstElementChild.classList.add("empty");
-  part("title").textContent = title;
-  renderInto(message, part("text"));
-  for (const name of ["name", "count"]) part(name).textContent = "";
-  for (const name of ["do", "question", "told"]) renderInto(nothing, part(name));
+  findPart("title").textContent = title;
+  renderInto(message, findPart("text"));
+  for (const name of ["name", "count"]) findPart(name).textContent = "";
+  for (const name of ["do", "question", "told"]) renderInto(nothing, findPart(name));
 }
 
 function showError(message) {
@@ -112,33 +112,33 @@ function render(data, state) {
   const isNext = drawn > 0 && step === drawn + 1;
   drawn = step;
   place.firstElementChild.classList.remove("empty");
-  part("name").textContent = data.lesson.title;
-  for (const name of ["do", "question", "told"]) renderInto(nothing, part(name));
+  findPart("name").textContent = data.lesson.title;
+  for (const name of ["do", "question", "told"]) renderInto(nothing, findPart(name));
   spotlight.clear();
   forget();
-  if (currentStep()) drawStep(currentStep());
+  if (getCurrentStep()) drawStep(getCurrentStep());
   else drawEnd();
-  part("body").scrollTop = 0;
-  part("title").focus({ preventScroll: true });
+  findPart("body").scrollTop = 0;
+  findPart("title").focus({ preventScroll: true });
   // Later, since the store may draw other views at the moment.
   queueMicrotask(() => openView(step, isNext));
 }
 
 function openView(step, isNext) {
   store.set({ step });
-  const view = isNext ? currentStep()?.opens : viewOf(step);
-  if (view && currentStep()) store.open(view);
+  const view = isNext ? getCurrentStep()?.opens : findView(step);
+  if (view && getCurrentStep()) store.open(view);
 }
 
 function drawStep({ cover, question, ring, task, text, title }) {
   const { length } = content.lesson.steps;
-  part("count").textContent = fill(texts.step, { step: drawn, steps: length });
-  part("bar").firstElementChild.style.width = `${(100 * drawn) / length}%`;
-  part("title").textContent = title;
+  findPart("count").textContent = fill(texts.step, { step: drawn, steps: length });
+  findPart("bar").firstElementChild.style.width = `${(100 * drawn) / length}%`;
+  findPart("title").textContent = title;
   const note = markup`<p><small>${texts.covered_step}</small></p>`;
-  renderInto(markup`${paragraphs(text)}${cover && !question ? note : nothing}`, part("text"));
-  part("show").hidden = !ring;
-  part("back").disabled = drawn === 1;
+  renderInto(markup`${drawParagraphs(text)}${cover && !question ? note : nothing}`, findPart("text"));
+  findPart("show").hidden = !ring;
+  findPart("back").disabled = drawn === 1;
   document.body.classList.toggle(
     "vd-picture",
     Boolean(ring && document.querySelector(ring)?.closest("#look-at")),
@@ -147,32 +147,32 @@ function drawStep({ cover, question, ring, task, text, title }) {
   save(!task && !question);
   drawTask();
   if (question) {
-    askQuestion(part("question"), question, {
+    askQuestion(findPart("question"), question, {
       covered: cover,
-      given: isDone() ? progress().answers[savedStep()] : undefined,
-      answered,
+      given: isDone() ? readProgress().answers[getSavedStep()] : undefined,
+      takeAnswer,
     });
   }
-  if (isDone() && task?.because) tell([task.because]);
+  if (isDone() && task?.because) showMessage([task.because]);
 }
 
 // Draw whether the task or question of the step is done.
 function drawTask() {
-  const { cover, do: words, question, ring, task } = currentStep();
+  const { cover, do: words, question, ring, task } = getCurrentStep();
   const done = Boolean(task || question) && isDone();
-  part("do").classList.toggle("done", done);
-  const instruction = () => markup`<b>${done ? texts.done : texts.try_it}</b>${drawMarkdown(words)}`;
-  renderInto(words ? instruction() : nothing, part("do"));
+  findPart("do").classList.toggle("done", done);
+  const drawInstruction = () => markup`<b>${done ? texts.done : texts.try_it}</b>${drawMarkdown(words)}`;
+  renderInto(words ? drawInstruction() : nothing, findPart("do"));
   const isLast = drawn === content.lesson.steps.length;
-  part("on").textContent = isLast ? texts.finish : done || !(task || question) ? texts.next : texts.skip;
-  part("on").classList.toggle("ready", part("on").textContent !== texts.skip);
+  findPart("on").textContent = isLast ? texts.finish : done || !(task || question) ? texts.next : texts.skip;
+  findPart("on").classList.toggle("ready", findPart("on").textContent !== texts.skip);
   spotlight.mark({ ring, cover: question && done ? "" : cover });
 }
 
 // Draw the result of the lesson, and a button for the next one.
 function drawEnd() {
   const { lesson: { goal, steps }, next } = content;
-  const { done, right } = progress();
+  const { done, right } = readProgress();
   const asked = steps.filter(({ question }) => question && !question.free).length;
   const tasks = steps.filter(({ task }) => task).length;
   const did = steps.filter(({ task }, i) => task && done.includes(i)).length;
@@ -182,71 +182,71 @@ function drawEnd() {
       ? fillPlural(texts, "questions", asked, { right: Object.values(right).filter(Boolean).length })
       : "",
   ].filter(Boolean);
-  part("title").textContent = texts.end;
-  part("count").textContent = "";
-  const following = () =>
-    markup`${paragraphs([fill(texts.following, { title: next.title })])}<button type="button"
+  findPart("title").textContent = texts.end;
+  findPart("count").textContent = "";
+  const drawFollowing = () =>
+    markup`${drawParagraphs([fill(texts.following, { title: next.title })])}<button type="button"
       @click=${showAll}>${texts.show_all}</button>`;
   renderInto(
     markup`<p>${texts.goal}${drawMarkdown(goal)}</p><p>${reached.length ? `${reached.join(", ")}.` : ""}</p>${
-      next ? following() : nothing
+      next ? drawFollowing() : nothing
     }`,
-    part("text"),
+    findPart("text"),
   );
-  part("back").disabled = false;
-  part("show").hidden = true;
-  part("on").textContent = next ? texts.next_lesson : texts.show_all;
-  part("on").classList.add("ready");
+  findPart("back").disabled = false;
+  findPart("show").hidden = true;
+  findPart("on").textContent = next ? texts.next_lesson : texts.show_all;
+  findPart("on").classList.add("ready");
 }
 
-function tell(words) {
-  renderInto(paragraphs(words.filter(Boolean)), part("told"));
-  part("told").scrollIntoView({ block: "nearest" });
+function showMessage(words) {
+  renderInto(drawParagraphs(words.filter(Boolean)), findPart("told"));
+  findPart("told").scrollIntoView({ block: "nearest" });
 }
 
 // --- tasks and questions ---
 
 // Save the current step, and that it is done.
 function save(isFinished, changes = {}) {
-  const { done } = progress();
-  const all = isFinished && !isDone() ? [...done, savedStep()] : done;
-  lessonProgress.write(content.lesson.name, { ...changes, step: savedStep(), done: all });
+  const { done } = readProgress();
+  const all = isFinished && !isDone() ? [...done, getSavedStep()] : done;
+  lessonProgress.write(content.lesson.name, { ...changes, step: getSavedStep(), done: all });
 }
 
 function complete(changes) {
   save(true, changes);
   drawTask();
-  if (currentStep().then) spotlight.seek(currentStep().then);
+  if (getCurrentStep().then) spotlight.seek(getCurrentStep().then);
 }
 
 const { forget } = watchTasks(
-  () => (isOpen() && currentStep() && !isDone() ? currentStep().task : null),
+  () => (isOpen() && getCurrentStep() && !isDone() ? getCurrentStep().task : null),
   () => {
     complete();
-    const { because } = currentStep().task;
-    if (because) tell([because]);
+    const { because } = getCurrentStep().task;
+    if (because) showMessage([because]);
   },
 );
 
 // Save the answer, so that Back shows it; only the first answer counts for the score.
-function answered({ missing, given, right, answer }) {
-  if (missing) return tell([missing]);
-  const before = progress();
-  const counts = right !== null && !(savedStep() in before.right);
+function takeAnswer({ missing, given, right, answer }) {
+  if (missing) return showMessage([missing]);
+  const before = readProgress();
+  const counts = right !== null && !(getSavedStep() in before.right);
   complete({
-    answers: { ...before.answers, [savedStep()]: given },
-    right: counts ? { ...before.right, [savedStep()]: right } : before.right,
+    answers: { ...before.answers, [getSavedStep()]: given },
+    right: counts ? { ...before.right, [getSavedStep()]: right } : before.right,
   });
-  tell([
+  showMessage([
     `${right === null ? texts.sample : right ? texts.correct : texts.wrong} ${answer}`,
-    currentStep().question.because,
+    getCurrentStep().question.because,
   ]);
 }
 
 function show() {
-  if (spotlight.show(currentStep().ring)) return;
-  tell([texts.reopened]);
-  store.open(viewOf(drawn) ?? "");
+  if (spotlight.show(getCurrentStep().ring)) return;
+  showMessage([texts.reopened]);
+  store.open(findView(drawn) ?? "");
 }
 
 // --- events ---
@@ -255,7 +255,7 @@ function create(element) {
   place = element;
   renderInto(MARKUP, element);
   for (const [name, listen] of Object.entries({ back: goBack, leave: exit, on: goOn, show })) {
-    part(name).addEventListener("click", listen);
+    findPart(name).addEventListener("click", listen);
   }
   clear(store.state);
   return { render, showError };
@@ -278,7 +278,7 @@ document.addEventListener("keydown", (event) => {
   if (!isOpen()) return;
   if (key !== "Tab") spotlight.brighten();
   if (!store.state.teach || event.ctrlKey || event.altKey || event.metaKey || event.shiftKey) return;
-  const isTitle = target === document.body || target === part("title");
+  const isTitle = target === document.body || target === findPart("title");
   if (!isTitle && (!isPointerFocus || isField(target))) return;
   const move = isTitle && key === " " ? goOn : MOVES[key];
   if (!move) return;

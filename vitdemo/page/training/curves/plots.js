@@ -8,7 +8,7 @@ const [SMOOTHING, SCALE, AXIS, EPOCH] = ["smoothing", "scale", "axis", "epoch"].
 );
 
 // The original curve is faint below the smoothed curve.
-function linesOf({ x, y, ...line }, positions, axis, smoothing) {
+function makeLines({ x, y, ...line }, positions, axis, smoothing) {
   const { epoch, [axis]: places } = positions[x];
   const original = { ...line, x: places, y, read: true, epochs: axis === "epoch" ? null : epoch };
   if (!smoothing) return [original];
@@ -16,36 +16,36 @@ function linesOf({ x, y, ...line }, positions, axis, smoothing) {
 }
 
 // The value of `createLinePlots` for the data and the display settings.
-function plotsOf({ message, note, axes, x: positions, plots }, state) {
+function makePlots({ message, note, axes, x: positions, plots }, state) {
   if (message) return { problems: [message] };
   const [smoothing, scale, axis] = [SMOOTHING, SCALE, AXIS].map((key) => state[key]);
   const unit = axes[axis];
-  const plotOf = ({ label, has_log_scale: hasLogScale, lines, marks, ...plot }) => ({
+  const makePlot = ({ label, has_log_scale: hasLogScale, lines, marks, ...plot }) => ({
     ...plot,
     label: fill(TEXTS.curves.plot_by_axis, { plot: label, axis: unit }),
     x: unit,
     whole: axis === "epoch",
     log: hasLogScale && scale === "log",
     zero: plot.signed,
-    lines: lines.flatMap((line) => linesOf(line, positions, axis, smoothing)),
+    lines: lines.flatMap((line) => makeLines(line, positions, axis, smoothing)),
     marks: marks.map((mark) => ({ x: mark[axis], colour: mark.colour })),
   });
-  return { note, x: unit, plots: plots.map(plotOf) };
+  return { note, x: unit, plots: plots.map(makePlot) };
 }
 
 // Return a function that draws the data of curves in `root`, or only a message.
-export function trainingPlotsIn(root, options = {}) {
+export function createTrainingPlots(root, options = {}) {
   const listen = (at) => {
     if (store.state[AXIS] === "epoch") store.set({ [EPOCH]: at });
   };
   const draw = createLinePlots(root, { ...options, listen });
-  const readEpoch = (state) => {
+  const showEpoch = (state) => {
     if (state[AXIS] === "epoch") draw.showValuesAt(state[EPOCH] || "");
   };
-  store.watch([EPOCH], readEpoch);
+  store.watch([EPOCH], showEpoch);
   return (data, state) => {
-    draw(data.message || data.plots ? plotsOf(data, state) : null);
-    if (state[EPOCH]) readEpoch(state);
+    draw(data.message || data.plots ? makePlots(data, state) : null);
+    if (state[EPOCH]) showEpoch(state);
   };
 }
 

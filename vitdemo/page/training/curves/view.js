@@ -6,7 +6,7 @@ store.define("training_curves", {
   skeleton: "figures",
   follows: trainingPlots.follows,
   create(element) {
-    const draw = trainingPlots.trainingPlotsIn(element);
+    const draw = trainingPlots.createTrainingPlots(element);
     return { render: draw, showError: (message) => draw({ message }) };
   },
 });

@@ -10,11 +10,11 @@ const FRAME_MS = 700; // milliseconds per epoch
 const KEYS = { epoch: "training.epoch", layer: "training.layer" }; // 0: the last epoch or layer
 
 // Index of the chosen epoch, or of the last epoch before it.
-function epochIndex({ epochs }, chosen) {
+function findEpochIndex({ epochs }, chosen) {
   return chosen ? Math.max(epochs.filter((epoch) => epoch <= chosen).length - 1, 0) : epochs.length - 1;
 }
 
-function slider(name, text, { min, max, value, spoken = nothing }, choose) {
+function drawSlider(name, text, { min, max, value, spoken = nothing }, choose) {
   return markup`<label class=${name}><span>${text}</span> <input type="range" min=${min} max=${max} .value=${value}
     aria-valuetext=${spoken} @input=${({ target }) => choose(Number(target.value))}></label>`;
 }
@@ -34,11 +34,11 @@ function create(element) {
   let data = null; // the last animation
   let timer = null; // of the animation, while it is played
 
-  const chosenIndex = () => epochIndex(data, store.state[KEYS.epoch]);
+  const getChosenIndex = () => findEpochIndex(data, store.state[KEYS.epoch]);
   // The last epoch and layer stay the last ones when an epoch is added.
   const chooseEpoch = (i) => store.set({ [KEYS.epoch]: i < data.epochs.length - 1 ? data.epochs[i] : 0 });
   const chooseLayer = (l) => store.set({ [KEYS.layer]: l < data.layers ? l : 0 });
-  const isAtEnd = () => chosenIndex() === data.epochs.length - 1;
+  const isAtEnd = () => getChosenIndex() === data.epochs.length - 1;
 
   function pause() {
     clearInterval(timer);
@@ -50,12 +50,12 @@ function create(element) {
     show();
   }
 
-  const next = () => !element.isConnected || isAtEnd() ? stop() : chooseEpoch(chosenIndex() + 1);
+  const showNext = () => !element.isConnected || isAtEnd() ? stop() : chooseEpoch(getChosenIndex() + 1);
 
   function play() {
     if (timer) return stop();
-    timer = setInterval(next, FRAME_MS);
-    return isAtEnd() ? chooseEpoch(0) : next();
+    timer = setInterval(showNext, FRAME_MS);
+    return isAtEnd() ? chooseEpoch(0) : showNext();
   }
 
   function moveTo(i) {
@@ -63,18 +63,18 @@ function create(element) {
     chooseEpoch(i);
   }
 
-  function say(content) {
+  function showMessage(content) {
     pause();
     draw(content, element);
   }
-  const hint = (text) => markup`<p class="none">${text}</p>`; // there is nothing to show yet
+  const drawHint = (text) => markup`<p class="none">${text}</p>`; // there is nothing to show yet
 
   function show() {
     const { classes, epochs, grid, label: truth, layers, maps, run, seen, shares, words } = data;
-    const i = chosenIndex();
+    const i = getChosenIndex();
     const l = Math.min(store.state[KEYS.layer] || layers, layers);
     const [epoch, predicted] = [epochs[i], data.predicted[i]];
-    const bar = (name, c) => drawClassBar(name, shares[i][c], { truth, isFirst: name === predicted });
+    const drawBar = (name, c) => drawClassBar(name, shares[i][c], { truth, isFirst: name === predicted });
     const epochText = fill(texts.epoch, { epoch, epochs: epochs.at(-1) });
     const range = {
       min: 0,
@@ -90,7 +90,7 @@ function create(element) {
       }><canvas aria-hidden="true"></canvas></div>
           <div class="answer">
             <p class="when" role="status">${fill(texts.prediction, { run, epoch, predicted })}</p>
-            <ul>${classes.map(bar)}</ul>
+            <ul>${classes.map(drawBar)}</ul>
             <p class="learned">${words}</p>
           </div>
         </div>
@@ -98,8 +98,8 @@ function create(element) {
           <button type="button" class="play" ?disabled=${epochs.length < 2} @click=${play}>${
         timer ? texts.stop : texts.play
       }</button>
-          ${slider("at", epochText, range, moveTo)}
-          ${slider("layer", layerText, { min: 1, max: layers, value: l }, chooseLayer)}
+          ${drawSlider("at", epochText, range, moveTo)}
+          ${drawSlider("layer", layerText, { min: 1, max: layers, value: l }, chooseLayer)}
         </div>`,
       element,
     );
@@ -113,12 +113,12 @@ function create(element) {
       "training.followed": data.followed,
       ...(isOtherRun ? { [KEYS.epoch]: 0, [KEYS.layer]: 0 } : {}),
     });
-    return data.message ? say(hint(data.message)) : show();
+    return data.message ? showMessage(drawHint(data.message)) : show();
   }
 
   waitForScroll(element);
-  if (!store.state.image) say(hint(texts.no_image));
-  return { render, showError: (message) => say(drawNotice(message)) };
+  if (!store.state.image) showMessage(drawHint(texts.no_image));
+  return { render, showError: (message) => showMessage(drawNotice(message)) };
 }
 
 store.define("image_across_epochs", {

@@ -16,7 +16,7 @@ function create(element) {
     element,
   );
   const [, curves, text] = element.firstElementChild.children;
-  const drawCurves = trainingPlots.trainingPlotsIn(curves, { hasSlider: false });
+  const drawCurves = trainingPlots.createTrainingPlots(curves, { hasSlider: false });
   const drawText = createDocument(text, (name) => openAblation(name));
   let drawn = null; // blocks of the drawn document
   return {
