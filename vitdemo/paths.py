@@ -1,4 +1,4 @@
-"""Paths as users write them: expansion of "~" and of patterns, which Windows' shells do not do."""
+"""Expansion of "~" and of patterns in users' paths, which shells on Windows do not expand."""
 
 import glob
 import os
@@ -7,13 +7,13 @@ from pathlib import Path
 
 
 def expand_path(text: str | os.PathLike) -> Path:
-    """Return the path that `text` names; a pattern must fit exactly one path."""
+    """Return the path in `text`; a pattern must match exactly one path."""
     found = expand_pattern(text)
     return found[0] if len(found) == 1 else Path(text)
 
 
 def expand_pattern(text: str | os.PathLike) -> list[Path]:
-    """Return the sorted paths that fit `text`; `text` itself if nothing fits, as in a shell.
+    """Return the sorted paths that match `text`, or `text` itself if nothing matches.
 
     An existing path is not expanded, because a shell may have expanded it before.
     """
@@ -30,5 +30,5 @@ def expand_pattern(text: str | os.PathLike) -> list[Path]:
 
 
 def expand_patterns(texts: Iterable[str | os.PathLike]) -> list[Path]:
-    """Return the paths that fit any of `texts`, in their order."""
+    """Return the paths that match any of `texts`, in the order of `texts`."""
     return [path for text in texts for path in expand_pattern(text)]

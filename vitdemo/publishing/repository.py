@@ -3,8 +3,9 @@
     write_repository(run, Path("out"), "someone/my-vit")  # the same files, without a network
     push_run(run, "someone/my-vit")  # returns the address of the repository
 
-A repository has the weights as safetensors, `config.json` with the labels, and a model card. The
-config is timm's if timm has the architecture. Otherwise it is vitdemo's, which `open_model` reads.
+A repository contains the weights as safetensors, `config.json` with the labels, and a model card.
+The config has timm's format if timm has the architecture. Otherwise, the config has vitdemo's
+format, which `open_model` reads.
 """
 
 import json
@@ -24,15 +25,15 @@ from vitdemo.publishing.model_card import render_model_card
 from vitdemo.runs import CONFIG_FILE, TRAINING_OPTIONS, WEIGHTS_FILE, Run, weights_path
 
 REPOSITORY_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
-# An entry point of timm that accepts any size; the stored arguments replace its own sizes.
+# An entry point of timm that accepts any size; the stored arguments replace its default sizes.
 TIMM_ENTRY = "vit_tiny_patch16_224"
 COMMIT_MESSAGE = "Upload a model trained with vitdemo"
 
 
 def get_timm_arguments(spec: ModelSpec) -> tuple[str, dict] | None:
-    """Return timm's name and arguments of the architecture `spec`; None if timm does not have it.
+    """Return timm's name and arguments of the architecture `spec`, or None if timm lacks it.
 
-    timm has no convolutional stem of vitdemo and none of its convolutional models.
+    timm has neither vitdemo's convolutional stem nor vitdemo's convolutional models.
     """
     if spec.family == "timm":
         options = {k: v for k, v in spec.options.items() if k not in TRAINING_OPTIONS}
@@ -43,7 +44,7 @@ def get_timm_arguments(spec: ModelSpec) -> tuple[str, dict] | None:
     sizes = {"patch_size": 4, "embed_dim": 192, "depth": 12, "num_heads": 3, "mlp_ratio": 4.0}
     arguments = {name: spec.options.get(name, size) for name, size in sizes.items()}
     if spec.options.get("global_pool") == "avg":
-        # vitdemo normalises all tokens before their mean, timm by default the mean.
+        # vitdemo normalises all tokens before averaging. By default, timm normalises the average.
         arguments |= {"global_pool": "avg", "class_token": False, "fc_norm": False}
     if spec.options.get("pos_embed") == "none":
         arguments["pos_embed"] = "none"

@@ -84,7 +84,7 @@ def parse_address(text: str) -> ModelAddress:
 
 
 def fetch_files(address: ModelAddress, on_bytes: OnBytes | None = None) -> ModelFiles:
-    """Return the files of a model; those of the Hub are downloaded if necessary.
+    """Return the files of a model; files on the Hub are downloaded if necessary.
 
     `on_bytes(done, total)` may raise `Stopped`. Raises `ModelError` with one sentence for a missing
     or gated repository, pickled weights, damaged JSON, and a missing network.
@@ -99,7 +99,7 @@ def _find_local(path: Path) -> ModelFiles:
         return _read_files(_choose_weights(path), path / CONFIG_FILE, path / PROCESSOR_FILE)
     if not path.is_file():
         raise ModelError(f"'{path}' does not exist. Check the path of the model.")
-    if path.name not in (WEIGHTS_FILE, *PICKLE_FILES):  # names that go with a config.json
+    if path.name not in (WEIGHTS_FILE, *PICKLE_FILES):  # names of files next to a config.json
         return ModelFiles(path, {}, {})
     return _read_files(path, path.parent / CONFIG_FILE, path.parent / PROCESSOR_FILE)
 
@@ -133,7 +133,7 @@ def _is_safetensors(file: Path) -> bool:
 
 
 def _read_json(file: Path | None) -> dict[str, Any]:
-    """Return the content of a JSON file, {} if it does not exist."""
+    """Return the content of a JSON file, or {} if the file does not exist."""
     if not file or not file.is_file():
         return {}
     try:
@@ -161,7 +161,7 @@ def _fetch_from_hub(location: str, on_bytes: OnBytes | None) -> ModelFiles:
 
 
 class _Hub:
-    """Access to a repository, in which a missing file is None and other errors are `ModelError`."""
+    """Access to a Hub repository. A missing file gives None; other errors raise `ModelError`."""
 
     def __init__(self, repository: str, revision: str | None):
         self.repository, self.revision = repository, revision
@@ -203,7 +203,7 @@ class _Hub:
         return max(found, key=lambda file: file.stat().st_mtime, default=None)
 
     def _describe_refusal(self, error: Exception) -> str | None:
-        """Return the message of the Hub's own refusal, or None for a failed connection."""
+        """Return a message about a refusal by the Hub, or None for a failed connection."""
         from huggingface_hub import errors
 
         page = f"https://huggingface.co/{self.repository}"
@@ -245,7 +245,7 @@ class _Hub:
         url = hf_hub_url(self.repository, name, revision=self.revision, endpoint=endpoint)
         try:
             get_hf_file_metadata(url)
-        except Exception:  # a missing file and a failed connection give the same answer
+        except Exception:  # a missing file or a failed connection
             return False
         return True
 

@@ -34,7 +34,7 @@ def read_origin(weights: Path | None) -> runs.Run | None:
 
 
 def origin_entry(source: runs.Run | None) -> dict:
-    """Return {"started_from": ...} for `config.json`, about the run `source`; {} for None.
+    """Return {"started_from": ...} for `config.json`, about the run `source`; {} without `source`.
 
     The entry contains the training time up to the saved epoch, and recursively the entry about the
     run that `source` started from.
@@ -65,8 +65,7 @@ def has_same_classes(source: runs.Run | None, classes: tuple[str, ...]) -> bool:
 def check_same_heads(source: runs.Run | None, spec: ModelSpec) -> None:
     """Raise `RunError` if `source` and `spec` have different numbers of attention heads.
 
-    The weights would load, because their shapes are equal, but the model would compute different
-    outputs.
+    The weights would load, because their shapes are equal, but the outputs would differ.
     """
     if source is None or source.spec.family != spec.family:
         return

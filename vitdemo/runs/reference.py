@@ -24,10 +24,9 @@ from vitdemo.errors import RunError
 NUM_NEIGHBOURS = 10
 NUM_REFERENCE_IMAGES = 800  # float16 features of dimension 192 take 0.3 MB
 MAX_VALIDATION = 2_000
-MIN_VALIDATION = 100  # so that one percentile corresponds to at least one image
-# Percentiles of validation scores below which the page describes an image as rather unlike, and as
-# unlike the training images. docs/figures.md lists how often photos of other objects and of the
-# classes are below them.
+MIN_VALIDATION = 100  # at least one image per percentile
+# Percentiles of validation scores. Below the first, the page describes an image as rather unlike
+# the training images; below the second, as unlike. See docs/figures.md.
 RATHER_UNLIKE_PERCENTILE, UNLIKE_PERCENTILE = 5.0, 1.0
 REFERENCE_BATCH_SIZE = 250
 
@@ -43,12 +42,12 @@ class ReferenceFeatures:
     validation_scores: np.ndarray
 
     def score(self, features: np.ndarray) -> np.ndarray:
-        """Return similarity scores (N,) of `features` (N, D): mean cosine to the references."""
+        """Return similarity scores (N,) of `features` (N, D): mean cosine to nearest references."""
         cosines = _normalise(features) @ self.features.astype(np.float32).T  # (N, R)
         return np.sort(cosines, axis=1)[:, -NUM_NEIGHBOURS:].mean(axis=1)  # (N,)
 
     def percentile(self, features: np.ndarray) -> float:
-        """Return the percentage of validation images that are less similar than `features` (D,)."""
+        """Return the percentage of validation images with a lower score than `features` (D,)."""
         (score,) = self.score(features[None])
         return 100 * float(np.mean(self.validation_scores < score))
 
@@ -62,7 +61,7 @@ def _normalise(features: np.ndarray) -> np.ndarray:
 def build_reference(train: np.ndarray, validation: np.ndarray) -> ReferenceFeatures:
     """Build the reference from features of training (R, D) and validation images (V, D).
 
-    The validation scores are computed with the rounded features, as they are stored.
+    The validation scores are computed with the rounded features, which are stored.
     """
     reference = ReferenceFeatures(_normalise(train).astype(np.float16), np.empty(0, np.float32))
     scores = np.sort(reference.score(validation).astype(np.float32))

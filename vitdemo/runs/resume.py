@@ -1,4 +1,4 @@
-"""Resuming a run: check of its settings, and records in its folder."""
+"""Resumption of a run: check of the settings, and records in the run folder."""
 
 import json
 from dataclasses import asdict, fields, replace
@@ -18,9 +18,9 @@ from vitdemo.training.recipes import Recipe, get_recipe, resolve_recipe_name
 def get_resume_recipe(folder: Path, name: str | None, **overrides) -> Recipe:
     """Return the recipe of the run in `folder`, with `epochs` from `overrides` if present.
 
-    `overrides` has fields of the recipe, options of the model and `image_size`. Raises `RunError`
-    if the run has another recipe than `name` (None: any), or if a field other than `epochs`
-    differs. The learning-rate schedule follows the new number of epochs.
+    `overrides` contains fields of the recipe, options of the model and `image_size`. Raises
+    `RunError` if the run has another recipe than `name` (None: any), or if a field other than
+    `epochs` differs. The learning-rate schedule follows the new number of epochs.
     """
     saved = parse_recipe(runs.read_config(folder)["recipe"], folder / runs.CONFIG_FILE)
     if name and resolve_recipe_name(saved.name) != get_recipe(name).name:
@@ -41,7 +41,7 @@ def get_resume_recipe(folder: Path, name: str | None, **overrides) -> Recipe:
 
 
 def read_recipe_file(path: Path) -> Recipe:
-    """Read a recipe from a JSON file: its fields, or the `config.json` of a run.
+    """Read a recipe from a JSON file with its fields, or from the `config.json` of a run.
 
     Raises `RunError` if the file is missing or invalid, and `RecipeError` for contradictory values.
     """
@@ -56,7 +56,7 @@ def read_recipe_file(path: Path) -> Recipe:
 
 
 def parse_recipe(saved: dict, path: Path) -> Recipe:
-    """Return the recipe of the fields `saved`. Raises `RunError` for unknown or missing fields."""
+    """Return the recipe with fields `saved`. Raises `RunError` for unknown or missing fields."""
     unknown = sorted(set(saved) - {field.name for field in fields(Recipe)})
     if unknown:
         raise RunError(

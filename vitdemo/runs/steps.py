@@ -3,7 +3,7 @@
 About once per second, a line is added. Each line contains `epoch`, `step`, `steps`, the training
 time in `seconds`, and the mean `loss` and `accuracy` of the training images since the previous
 line. The file has at most `MAX_STEP_LINES` lines. When the file is full, every second line is
-removed, and new lines are added half as often.
+removed, and the time between new lines is doubled.
 """
 
 import json
@@ -17,7 +17,7 @@ from vitdemo.training import StepProgress, Trainer
 
 STEPS_FILE = "steps.jsonl"
 MAX_STEP_LINES = 2000
-# A run without an evaluation whose files have not changed for so long was interrupted.
+# If a run has no evaluation and its files have not changed for this time, it was interrupted.
 MAX_SILENT_SECONDS = 600
 STEP_FIELDS = ("epoch", "step", "steps", "loss", "accuracy", "seconds")
 
@@ -77,7 +77,8 @@ class StepLog:
         too_soon = self.lines and seconds - self.lines[-1]["seconds"] < self.every
         if too_soon or progress.step == self.step:
             return
-        # `progress` has means since the epoch's start; a line has means since the previous line.
+        # `progress` has means since the epoch's start, and a line has means since the previous
+        # line.
         sums = (progress.step * progress.loss, progress.step * progress.accuracy)
         loss, accuracy = (
             (total - previous) / (progress.step - self.step)

@@ -1,4 +1,4 @@
-"""Copies of a run's progress for TensorBoard or trackio, on request (`train.py --log`).
+"""Copies of a run's progress in TensorBoard or trackio, on request (`train.py --log`).
 
 The step of a value is the number of optimizer steps since the start of the run, because W&B and
 trackio have one step axis per run. The values of an epoch are at its last step, with the number
@@ -9,7 +9,7 @@ of the `epoch`. The values have the names of the run folder's records:
 - `test/accuracy`, `test/accuracy_low`, `test/accuracy_high`: one step after the last epoch
 
 A log that lacks records of the run folder receives them when training is resumed. Values that the
-log already has are not written again.
+log already contains are not written again.
 """
 
 import importlib.util
@@ -22,7 +22,7 @@ from vitdemo.errors import RunError
 from vitdemo.runs.steps import read_steps
 from vitdemo.training import Trainer
 
-PROJECT = "vitdemo"  # in trackio
+PROJECT = "vitdemo"  # project name in trackio
 EVENT_FILES = "events.out.tfevents.*"
 FLUSH_SECONDS = 10  # maximum age of values that are not yet in the event file
 NOTHING_LOGGED = -1
@@ -50,7 +50,7 @@ class TensorBoardTracker:
         from torch.utils.tensorboard import SummaryWriter
 
         if finished_steps == 0:
-            for file in folder.glob(EVENT_FILES):  # of a smoke test that this run replaces
+            for file in folder.glob(EVENT_FILES):  # files of a smoke test that this run replaces
                 file.unlink()
         self.last_step = min(read_last_step(folder), finished_steps)
         self.writer = SummaryWriter(
@@ -79,8 +79,8 @@ def read_last_step(folder: Path) -> int:
 class TrackioTracker:
     """Run of the project "vitdemo" in trackio.
 
-    The name contains the start time of the run, so that a resumed run continues its own log and
-    not that of another run folder with the same name. trackio cannot remove single values. After a
+    The name contains the start time of the run, so that a resumed run continues its own log and not
+    the log of another run folder with the same name. trackio cannot remove single values. After a
     killed process, the log therefore keeps the values of steps that are repeated.
     """
 
@@ -93,8 +93,8 @@ class TrackioTracker:
         options = {"project": PROJECT, "name": name, "config": config, "embed": False}
         try:
             run = trackio.init(**options, resume="allow")
-            # `trackio.init` reads the next step of a log on this computer or on a server. There is
-            # no public function for both.
+            # `trackio.init` reads the next step of a log on this computer or on a server. No public
+            # function does this for both kinds of logs.
             self.last_step = run._next_step - 1
         # trackio raises many exceptions, for example for an invalid TRACKIO_SERVER_URL.
         except Exception as error:
@@ -132,13 +132,13 @@ class ProgressLog:
     def __init__(self, trackers: list[Tracker], steps: int):
         self.trackers, self.steps = trackers, steps
         self.last_step = 0
-        self.waiting: dict[str, float] = {}  # of an epoch's last step
+        self.waiting: dict[str, float] = {}  # values of an epoch's last step
 
     def add_line(self, line: dict) -> None:
         """Log a line of `steps.jsonl`; the line of an epoch's last step waits for its record.
 
-        Otherwise, a process that ends between the two would leave a log whose last step lacks the
-        record, and a resumed run would not add it.
+        Without this order, a process that ends between the two writes would leave an incomplete
+        last step. A resumed run would not complete it.
         """
         values = {f"step/{name}": line[name] for name in ("loss", "accuracy")}
         if line["step"] == line["steps"]:
@@ -170,7 +170,7 @@ class ProgressLog:
 
 
 def count_steps(record: dict, steps: int) -> int:
-    """Return the optimizer steps from the start of a run to a line of its records."""
+    """Return the number of optimizer steps from the start of a run to a line of its records."""
     finished = (record["epoch"] - 1) * steps
     return finished + record.get("step", round(record.get("share", 1) * steps))
 

@@ -1,6 +1,6 @@
 """Writing of a run folder during training, from the start to the last epoch.
 
-`vitdemo.runs` defines the files. This module decides what a training run writes, and when.
+`vitdemo.runs` defines the format of the files.
 """
 
 import copy
@@ -45,7 +45,7 @@ def check_folder_unused(folder: Path, *, smoke: bool) -> None:
 
 @contextmanager
 def lock_run_folder(folder: Path) -> Iterator[None]:
-    """Reserve a run folder for this process; a folder that stays empty is removed at the end.
+    """Reserve a run folder for this process; a folder that remains empty is removed at the end.
 
     The system releases the lock if the process is killed. Raises `RunError` if another process has
     reserved the folder.
@@ -139,7 +139,7 @@ class EpochSaver:
 
     On a GPU, writing a checkpoint can take longer than an epoch. If epochs are short, only some
     checkpoints are written; the latest checkpoint is held in memory until `flush`. A killed process
-    thus loses at most one epoch, or `CHECKPOINT_INTERVAL` of short epochs.
+    loses at most one epoch or, of short epochs, `CHECKPOINT_INTERVAL` seconds.
     """
 
     def __init__(self, folder: Path, trainer: Trainer):

@@ -3,14 +3,14 @@
 from vitdemo.page.components.run_choice import RunChoice
 from vitdemo.page.components.run_list import RunList
 
-PLAIN_KINDS = ("checkbox", "checkboxgroup", "dropdown", "radio", "slider")  # of gradio
+PLAIN_KINDS = ("checkbox", "checkboxgroup", "dropdown", "radio", "slider")  # gradio's kinds
 PROPERTIES = ("label", "value", "choices", "multiselect", "minimum", "maximum", "step")
 MENU_PROPERTIES = ("label", "value", "groups", "info", "nobody")
 LIST_PROPERTIES = ("label", "value", "groups", "defaults", "shown", "more", "looks")
 
 
 def list_controls(page) -> dict[str, dict]:
-    """Return element id -> state key, kind and properties, of the controls of a page."""
+    """Return element id -> state key, kind and properties, for each control of a page."""
     keys = {each["element"]: key for key, each in page.bridge.descriptions.items()}
     keys |= {each.elem_id: key for key, each in page.bridge.shown.items()}
     controls = [each for each in page.blocks.values() if each.elem_id in keys]

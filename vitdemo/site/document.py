@@ -31,8 +31,8 @@ def build_document(
     """Return an HTML document with views and controls of the page.
 
     `places` maps the id of each element to the name of its view, or to a control of
-    `controls.list_controls`. `description` is that of `bridge.Bridge`.
-    `files_url` is the URL of `FILES`.
+    `controls.list_controls`. `description` is the value of `Bridge.description`. `files_url` is the
+    URL of `FILES`.
     """
     image = {"source": next(iter(list_photos())), "path": None, "at": 0.5}
     settings = json.dumps({"places": places, "description": description, "image": image})
