@@ -1,10 +1,10 @@
 """Training loop: `Trainer.fit()` yields one record per epoch and can resume from a checkpoint.
 
 The data is on the device as uint8 and is augmented there in batches. Every epoch has its own seed.
-An interruption therefore does not change later epochs. A checkpoint within an epoch also has the
-states of the random generators. The loop waits for the device only in the progress callback, about
-once per second, and when several processes agree to stop. On CUDA, the model and the augmentation
-are compiled. With `torchrun`, several processes share each batch (see `processes`).
+An interruption therefore does not change later epochs. A checkpoint within an epoch also contains
+the states of the random generators. The loop waits for the device only in the progress callback,
+about once per second, and when several processes agree to stop. On CUDA, the model and the
+augmentation are compiled. With `torchrun`, several processes share each batch (see `processes`).
 
 Letters: B images per batch, R images that this process augments, N images in a dataset, S side of
 an image in pixels, C classes.
@@ -61,7 +61,7 @@ STOP_CHECK_STEPS = 16  # steps between two stop checks of several processes
 class StepProgress:
     """Progress within an epoch; `loss` and `accuracy` are means over the first `step` steps.
 
-    With several processes, the means cover this process's part of each batch.
+    With several processes, the means cover only this process's part of each batch.
     """
 
     epoch: int
@@ -75,8 +75,8 @@ class StepProgress:
 class EpochProgress:
     """Progress of an interrupted epoch, in the checkpoint.
 
-    `step` is the number of finished steps. `sums` (2,) has the sum of the steps' losses and the
-    number of correct predictions. `seconds` is the training time of these steps.
+    `step` is the number of finished steps. `sums` (2,) contains the sum of the steps' losses and
+    the number of correct predictions. `seconds` is the training time of these steps.
     """
 
     step: int
@@ -193,7 +193,7 @@ class Trainer:
         self._step_optimizer: Callable[[], None] = self._clip_and_step
         self.epoch = 0  # number of finished epochs
         self.epoch_progress: EpochProgress | None = None  # of an epoch that `pause` interrupted
-        self.compile_seconds = 0.0  # in the latest epoch; above 0 only in a stage's first epoch
+        self.compile_seconds = 0.0  # of the latest epoch; 0 unless it is a stage's first epoch
         self.best: BestEpoch | None = None
         self.ema = (
             ModelEmaV3(model, decay=recipe.ema_decay, use_warmup=True) if recipe.ema_decay else None
@@ -213,7 +213,7 @@ class Trainer:
         patience = self.recipe.patience
         if not patience or not self.best:
             return False
-        # Epochs of the first stage do not count, because its validation loss may stop falling.
+        # Epochs of the first stage do not count, because the loss may stagnate in this stage.
         stagnant_epochs = self.epoch - max(self.best.epoch, self.recipe.head_epochs)
         return stagnant_epochs >= patience
 
@@ -230,7 +230,7 @@ class Trainer:
         return self.ema_model().state_dict()
 
     def final_weights(self) -> dict[str, Tensor]:
-        """Return the weights to save: with early stopping the best epoch's, else the latest."""
+        """Return the weights to save: of the best epoch with early stopping, else of the latest."""
         return self.best.weights if self.best else self.ema_weights()
 
     def fit(self) -> Iterator[dict]:
@@ -273,7 +273,7 @@ class Trainer:
             } | ({} if self.stopped_step is None else {"share": steps / self.steps})
 
     def state_dict(self) -> dict:
-        """Return everything that resuming needs, as tensors and Python builtins."""
+        """Return the state for resuming, as tensors and Python builtins."""
         return {
             "epoch": self.epoch,
             "model": self.model.state_dict(),
@@ -332,7 +332,7 @@ class Trainer:
     def _try_compiled(self, part: str, call: Callable) -> bool:
         """Return whether `call` compiles the `part` successfully; restore the model afterwards.
 
-        Of the three calls, the first compiles and the second records CUDA graphs.
+        `call` is called three times: the first call compiles, and the second records CUDA graphs.
         """
         buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
         self.model.train(self.stage != "head")
@@ -420,7 +420,7 @@ class Trainer:
         return is_check_step and self.processes.broadcast_flag(self.stop(), self.device)
 
     def _train_epoch(self) -> tuple[float, float, float]:
-        """Train one epoch, or a part until `pause`; return mean loss, accuracy and last rate."""
+        """Train until the epoch ends or `pause`; return loss, accuracy and last learning rate."""
         self._draw_epoch()
         first_step, sums = 0, torch.zeros(2, device=self.device)  # loss, correct predictions
         if self.epoch_progress:
@@ -522,7 +522,7 @@ class Trainer:
         self.on_step(StepProgress(self.epoch + 1, step, self.steps, loss, accuracy))
 
     def _validate(self) -> tuple[float, float]:
-        """Return the validation loss, cross-entropy without label smoothing, and the accuracy."""
+        """Return validation loss (cross-entropy without label smoothing) and accuracy."""
         model, processes = self.ema_model(), self.processes
         processes.broadcast_buffers(model)
         own_part = slice(processes.rank, None, processes.count)

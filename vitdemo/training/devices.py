@@ -13,7 +13,7 @@ from vitdemo.errors import VitdemoError
 from vitdemo.models.vit import ConvEmbed
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # constants from glibc's malloc.h
-MAX_RETAINED_BYTES = 2**20  # memory of larger arrays is returned to the system at once
+MAX_RETAINED_BYTES = 2**20  # memory of larger arrays is returned to the system immediately
 TRIM_INTERVAL = 10.0  # seconds between two calls of `trim_memory`
 COMPILE_MODES = ("off", "default", "reduce-overhead", "max-autotune")
 
@@ -21,14 +21,15 @@ COMPILE_MODES = ("off", "default", "reduce-overhead", "max-autotune")
 def is_zero_gpu() -> bool:
     """Return whether this is a Hugging Face Space with ZeroGPU.
 
-    There, only functions that request the GPU can use CUDA, although torch reports it everywhere.
+    In such a Space, only functions that request the GPU can use CUDA, although torch always reports
+    CUDA.
     """
     # This test is the same as in the package `spaces`.
     return os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """Return the device; "auto": CUDA, else MPS, else the CPU. Raises `VitdemoError`."""
+    """Return the device; "auto" is CUDA, else MPS, else the CPU. Raises `VitdemoError`."""
     available = {
         "cuda": torch.cuda.is_available() and not is_zero_gpu(),
         "mps": torch.backends.mps.is_available(),
@@ -104,9 +105,9 @@ def release_freed_memory() -> None:
     """Return freed memory to the system soon (only with glibc).
 
     The page needs this because it runs for a long time with many threads. Memory of large arrays is
-    returned at once. Free space between small arrays is returned every `TRIM_INTERVAL` seconds,
-    because it otherwise grows in each thread's heap (benchmarks/log/2026-11-24-cpu.md). A trim
-    takes 30 ms in a background thread.
+    returned immediately. Free space between small arrays is returned every `TRIM_INTERVAL` seconds,
+    because this space otherwise grows in each thread's heap (benchmarks/log/2026-11-24-cpu.md). A
+    trim takes 30 ms in a background thread.
     """
     _call_libc("mallopt", _MMAP_THRESHOLD, MAX_RETAINED_BYTES)
     threading.Thread(target=_trim_periodically, name="trim", daemon=True).start()
@@ -151,7 +152,7 @@ def compile_static(function: Callable, mode: str) -> Callable:
 
 
 def get_random_state(device: torch.device) -> list[Tensor]:
-    """Return the states of torch's global generators: of the CPU and, if different, `device`."""
+    """Return the states of torch's global generators on the CPU and, if different, on `device`."""
     states = [torch.get_rng_state()]
     if device.type != "cpu":
         states.append(torch.get_device_module(device).get_rng_state())

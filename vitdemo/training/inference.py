@@ -18,7 +18,7 @@ class Preprocessing:
 
     `crop` is the side of the centre crop divided by the shorter side of an image, which is resized
     before the crop with the filter `interpolation` (Pillow's name). A call does not crop, because
-    its images are already squares.
+    the images are already squares.
     """
 
     size: int
@@ -31,7 +31,7 @@ class Preprocessing:
     def zero_colour(self) -> tuple[int, int, int]:
         """RGB colour, 0 to 255, that becomes the input 0: the mean of the normalisation.
 
-        It is black for a model whose pixels are not normalised.
+        The colour is black for a model whose pixels are not normalised.
         """
         return tuple(round(255 * channel) for channel in self.mean)
 

@@ -2,8 +2,8 @@
 
 timm's Muon runs the Newton-Schulz iteration once per matrix. For a small network, kernel launches
 then take most of the time, especially on a GPU. Here the updates of matrices with the same shape
-form one tensor (M, R, C): M matrices of R rows and C columns. Update rule and state are timm's, so
-both optimizers can load each other's checkpoints.
+form one tensor (M, R, C): M matrices of R rows and C columns. Update rule and state are the same as
+in timm, so both optimizers can load each other's checkpoints.
 """
 
 from collections import defaultdict
@@ -24,15 +24,15 @@ NEWTON_SCHULZ_COEFFICIENTS = [
 
 
 class BatchedMuon(Muon):
-    """Muon (Jordan et al. 2024) for matrices, timm's fallback (NAdamW or AdamW) for the rest.
+    """Muon (Jordan et al. 2024) for matrices, and timm's NAdamW or AdamW for other parameters.
 
     Takes the arguments of `timm.optim.Muon`. Convolution kernels are flattened to matrices. The
-    first step is timm's. Later steps never wait for the device, so `CapturedStep` can capture them.
+    first step uses timm's code. Later steps never wait for the device, as `CapturedStep` requires.
     """
 
     @torch.no_grad()
     def step(self) -> None:
-        skipped = []  # timm's step skips parameters without gradients
+        skipped = []  # parameters without gradients, as in timm
         for group in self.param_groups:
             params = [p for p in group["params"] if p.grad is not None and self.state[p]]
             matrices = [p for p in params if self.state[p]["use_muon"]]
@@ -129,7 +129,7 @@ class CapturedStep:
         self.graph.replay()
 
     def _capture(self) -> None:
-        """Record a step that reads gradients and learning rates from tensors of its own."""
+        """Record a step that reads gradients and learning rates from separate tensors."""
         groups = self.optimizer.param_groups
         self.params = [p for group in groups for p in group["params"] if p.grad is not None]
         self.grads = [torch.empty_like(p.grad) for p in self.params]

@@ -1,8 +1,7 @@
 """Training in several processes, one per device, started by `torchrun`.
 
 Every process loads the whole dataset and draws the same random numbers. Each process augments and
-trains on a part of each batch. Without `torchrun` there is one process, and the functions of this
-module do nothing.
+trains on a part of each batch. Without `torchrun`, these functions do nothing.
 """
 
 import os
@@ -29,7 +28,7 @@ class Processes:
         return self.rank == 0
 
     def distribute_model(self, model: nn.Module) -> nn.Module:
-        """Copy the first process's weights to all, and average gradients over all processes."""
+        """Copy the first process's weights to all processes, and average gradients over them."""
         if self.count == 1:
             return model
         device = next(model.parameters()).device
@@ -48,7 +47,7 @@ class Processes:
                 dist.broadcast(buffer, 0)
 
     def broadcast_flag(self, flag: bool, device: torch.device) -> bool:
-        """Return the first process's `flag` in all processes."""
+        """Return the value of `flag` in the first process."""
         return bool(
             self.all_reduce_sum(torch.tensor(float(flag and self.is_first), device=device)).item()
         )
@@ -82,5 +81,5 @@ def join_processes(device: torch.device) -> tuple[Processes, torch.device]:
         device = torch.device("cuda", local)
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    dist.barrier()  # no process may write to the run folder before all have read it
+    dist.barrier()  # no process may write to the run folder before all processes have read it
     return Processes(rank, count), device

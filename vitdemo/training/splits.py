@@ -19,10 +19,10 @@ def split_training_set(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the indices of the training images (N,) and of the validation images (M,).
 
-    The last `own_validation` images are a dataset's own validation set; 0 holds out a part of the
-    images, with every class in both sets. Raises `VitdemoError` if the crop padding or the number
-    of training images is too large, and `DataError` for a class with a single image. `classes` are
-    the class names for this message.
+    The last `own_validation` images are a dataset's own validation set. If the number is 0, a part
+    of the images is held out, with every class in both sets. Raises `VitdemoError` if the crop
+    padding or the number of training images is too large, and `DataError` for a class with a single
+    image. `classes` are the class names for the error message.
     """
     train_idx, val_idx = split_labels(
         samples.labels,

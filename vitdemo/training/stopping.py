@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-# Signal after which train.py stops, saves and evaluates the model; None on a system without this
-# signal.
+# Signal after which train.py stops, saves and evaluates the model; None if it does not exist.
 FINISH_SIGNAL = getattr(signal, "SIGUSR1", None)
 FINISH_SIGNALS = (FINISH_SIGNAL,) if FINISH_SIGNAL else ()
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)

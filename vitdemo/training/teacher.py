@@ -12,8 +12,8 @@ class Teacher:
 
     Teacher and student receive the same augmented pixels (Beyer et al. 2022, "A good teacher is
     patient and consistent"). `distillation_weight` is the weight of the teacher's prediction in the
-    training target. With cross-entropy, this mixture equals Hinton et al.'s (2015) sum of two
-    losses at a temperature of 1. The teacher is in evaluation mode and is not trained.
+    training target. With cross-entropy, this mixture equals the sum of two losses in Hinton et al.
+    (2015) at a temperature of 1. The teacher is in evaluation mode and is not trained.
     """
 
     def __init__(self, model: nn.Module, preprocessing: Preprocessing, distillation_weight: float):

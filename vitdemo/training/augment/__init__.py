@@ -30,7 +30,7 @@ NUM_NOISE_IMAGES = 64  # number of noise images per epoch, which fill the erased
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Augmentation of training images; the fields are a recipe's and are applied in this order."""
+    """Augmentation of training images; the fields are as in `Recipe` and applied in this order."""
 
     crop_padding: int = 0
     flip: bool = False
@@ -88,7 +88,7 @@ class Augmentation:
 
 
 def select_draws(draws: dict[str, Tensor], rows: Tensor | slice) -> dict[str, Tensor]:
-    """Return an epoch's draws for the images at `rows`; all images share "noise"."""
+    """Return the draws of an epoch for the images at `rows`; all images share "noise"."""
     return {name: t if name == "noise" else t[rows] for name, t in draws.items()}
 
 
@@ -116,7 +116,7 @@ def crop_images(images: Tensor, corner: Tensor, padding: int) -> Tensor:
 def draw_erasing(count: int, size: int, probability: float, generator: Generator) -> Tensor:
     """Draw a box (N, 4) per image for random erasing (Zhong et al. 2020).
 
-    With `probability`, the box covers 2% to 33% of the image; otherwise it is empty.
+    With `probability`, the box covers 2% to 33% of the image; otherwise, the box is empty.
     """
     area = size * size * (0.02 + 0.31 * draw_uniform((count,), generator))
     aspect = (2.4 * draw_uniform((count,), generator) - 1.2).exp()  # about 0.3 to 3.3

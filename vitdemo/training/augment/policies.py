@@ -88,7 +88,7 @@ def draw_trivial(count: int, generator: Generator) -> Operations:
 
 
 def draw_rand(count: int, generator: Generator) -> Operations:
-    """Draw RandAugment (Cubuk et al. 2020): two operations per image, of magnitude 9 of 30."""
+    """Draw RandAugment (Cubuk et al. 2020): two operations per image, magnitude 9 of 30."""
     chosen = draw_integers(len(RANDOM_OPERATIONS), (count, 2), generator)
     strength = torch.full(chosen.shape, 9 / 30, device=chosen.device)
     return Operations(chosen, strength, _draw_signs(strength, generator))

@@ -1,7 +1,6 @@
 """Recipes: all settings of a training run, under one name.
 
-To add a recipe, add an entry to `vitdemo/training/recipes/table.py`. `train.py --list` prints all
-recipes.
+To add a recipe, add an entry to `table.py` in this folder. `train.py --list` prints all recipes.
 """
 
 import dataclasses

@@ -1,10 +1,10 @@
-"""Ablation studies: the baseline of a recipe, and the name of its change.
+"""Ablation studies: the baseline of a recipe, and the name of the change to the baseline.
 
     declare_ablations(asdict(get_recipe("vit-plain-cpu-muon")))
     # [{"baseline": "vit-plain-cpu", "change": "muon"}, {"baseline": "vit-muon-cpu", ...}]
 
 A run records the result in `config.json` when it is created. For older runs, the result is computed
-from the recipe that they recorded.
+from the recorded recipe.
 """
 
 import json
@@ -14,9 +14,9 @@ from typing import Any
 
 from vitdemo.training.recipes import RECIPES, Recipe, resolve_recipe_name, table
 
-# Fields that may differ without a change of the training
+# Fields that may differ without an effect on training
 _IGNORED_FIELDS = ("name", "summary", "note", "keep", "seed")
-# Field -> field with which it counts as one change, if both differ
+# field -> another field; if both differ, they count as one change
 _JOINT_FIELDS = {
     "learning_rate": "optimizer",
     "momentum": "optimizer",
@@ -30,7 +30,7 @@ _JOINT_FIELDS = {
 
 
 def declare_ablations(recipe: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the ablation studies of a recipe, given as fields: baseline and change of each.
+    """Return baseline and change of each ablation study of a recipe, given as a dict of fields.
 
     Each recipe of the table is a baseline itself, without a change, and may be a change to other
     baselines. A recipe with one setting that differs from the table is a change to this recipe. A
@@ -55,7 +55,7 @@ def declare_ablations(recipe: Mapping[str, Any]) -> list[dict[str, str]]:
 def list_changes(recipe: Mapping[str, Any], base: Recipe) -> list[str]:
     """List the settings of `recipe` that differ from `base`, such as "policy: trivial".
 
-    Fields that `recipe` lacks do not differ.
+    Fields that are missing in `recipe` are ignored.
     """
     changed = [
         name
