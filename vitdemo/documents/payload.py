@@ -1,7 +1,6 @@
 """Blocks as JSON for the scripts of the page.
 
-`documents.js` receives each block as a JSON object of its fields, in which `"kind"` names the
-class.
+`documents.js` receives each block as a JSON object of its fields, with its class as `"kind"`.
 """
 
 import dataclasses

@@ -59,9 +59,9 @@ def gain_figure(ablation: RecipeAblation, width: float = PLOT_WIDTH) -> Figure:
 def gain_table_blocks(ablation: RecipeAblation) -> list[DocumentBlock]:
     """Return the table of gains and a notice for each run that cannot be compared.
 
-    The table is closed at first if there is a plot.
-    Runs that differ in several settings are in a second table, which is closed at first. If no run
-    differs in only one setting, all runs are in the first table.
+    The table is initially folded if there is a plot. Runs that differ in several settings are in a
+    second table, which is initially folded. If no run differs in only one setting, all runs are in
+    the first table.
     """
     left_out = [Notice(sentence) for sentence in ablation.exclusion_messages]
     if not ablation.gains:

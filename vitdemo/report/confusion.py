@@ -1,6 +1,6 @@
 """Confusion matrix of a run: cells, figure and table, for the page, the report and a handout.
 
-Letters: C classes; cell (i, j) holds the images of class i that were predicted as class j.
+Letters: C classes; cell (i, j) contains the images of class i that were predicted as class j.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ PAIRS_TITLE = "Most confused pairs"
 
 @dataclass(frozen=True)
 class ConfusionCells:
-    """Confusion matrix of one model, or a difference of two; `values` (C, C) in `unit`."""
+    """Confusion matrix of one model, or difference of two models; `values` (C, C) in `unit`."""
 
     group: ComparablePredictions
     run: str
@@ -86,8 +86,8 @@ def compute_test_set_difference(
 ) -> ConfusionCells:
     """Return the confusion matrix of `run` on a user's test set, minus `original`'s matrix.
 
-    Counts of test sets of different sizes are not comparable: they become percentages of the true
-    class. Raises `RunError` if the evaluation of `original` is not valid.
+    Counts are not comparable for test sets of different sizes, so they become percentages of the
+    true class. Raises `RunError` if the evaluation of `original` is not valid.
     """
     unit = TRUE_PERCENTAGES if unit == COUNTS else unit
     evaluation = validated_evaluation(original)
@@ -106,7 +106,7 @@ def normalise_confusion(counts: np.ndarray, unit: str) -> np.ndarray:
 
 
 def _count_images(counts: np.ndarray, unit: str) -> np.ndarray:
-    """Return the number of images that 100% of each cell are, (C, C); 1 if `unit` is `COUNTS`."""
+    """Return the number of images (C, C) that equals 100% in each cell; 1 for `COUNTS`."""
     if unit == COUNTS:
         return np.ones_like(counts)
     axis = {TRUE_PERCENTAGES: 1, PREDICTED_PERCENTAGES: 0}[unit]

@@ -60,7 +60,7 @@ REASONS_TITLE = (
 
 @dataclass(frozen=True)
 class CurvePlot:
-    """Plot of the tab: title, unit of the y-axis, and curves computed from a run's history.
+    """Plot of training curves: title, unit of the y-axis, and functions of a run's history.
 
     `shape` is "large" or "wide" for the plots of the first screen, see line_plots.js.
     """
@@ -71,7 +71,7 @@ class CurvePlot:
     decimals: int | None = None  # None: four significant digits
     has_log_scale: bool = False  # whether the logarithmic scale applies to this plot
     signed: bool = False  # draw a line at 0 and show a plus sign
-    find_source_run: Callable[[Run], Run | None] = lambda run: run  # run that has the history
+    find_source_run: Callable[[Run], Run | None] = lambda run: run  # run whose history is plotted
     shape: str | None = None
 
 
