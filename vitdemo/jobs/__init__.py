@@ -176,8 +176,7 @@ class JobQueue:
         """Register a run that `write_run(folder)` writes directly, without a training process.
 
         The run counts towards the limits and is deleted like other jobs. The job `replaced`, which
-        the caller deletes afterwards, does not count. Raises `JobError` if no more runs can be
-        stored.
+        the caller deletes afterwards, does not count. Raises `JobError` if the limit is reached.
         """
         with self.locked():
             self._check_room(replaced)

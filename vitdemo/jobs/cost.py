@@ -1,8 +1,7 @@
 """Estimated cost of a training run: parameters, multiply-adds, and time on this machine.
 
 A probe measures the speed: it trains the recipe's model on random images for two seconds. The speed
-of each configuration is cached for only some minutes, since it depends on other work of the
-machine.
+of each configuration is cached for only ten minutes, since it depends on other processes.
 """
 
 import json

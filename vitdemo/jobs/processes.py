@@ -25,8 +25,7 @@ TRAINING_NICENESS = 5
 # second with the limit and 12.4 without it. If waiting threads sleep immediately, training runs at
 # only 8.5 steps per second.
 OPENMP_ENV = {"GOMP_SPINCOUNT": "20000"}
-# A separate process group, so that Ctrl-C in the page's terminal does not reach the training
-# process.
+# A separate process group, so that Ctrl-C in the page's terminal does not reach the process.
 GROUP = {"process_group": 0} if sys.version_info >= (3, 11) else {"start_new_session": True}
 
 

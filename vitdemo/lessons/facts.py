@@ -1,8 +1,7 @@
 """Facts in lessons: placeholders such as `{vit.patches}`, replaced by values of a run.
 
 The first part is a role (a key of `RUN_ROLES`) or the name of a run. The second part is a key of
-`FACTS`. If the run or its test predictions are missing, `MissingFact` contains the missing
-requirement.
+`FACTS`. If the run or its test predictions are missing, `MissingFact` contains the requirement.
 """
 
 import re

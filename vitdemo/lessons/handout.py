@@ -1,6 +1,6 @@
 """Printable handout of a lesson: one self-contained HTML page that fits on two sheets.
 
-The first sheet of the students' handout contains figures and tasks, the second sheet contains the
+The first sheet of the students' handout contains figures and tasks. The second sheet contains the
 questions.
 
     Path("handout.html").write_text(render_handout(lesson, context), encoding="utf-8")
