@@ -9,12 +9,10 @@ with one payload per view:
 
 A payload function takes an `AppContext` and a `ViewState`, and returns JSON data. It declares the
 state keys that it reads with `view_state.needs`. An `ImageFile` in the data becomes a file. If it
-raises `VitdemoError`, the view shows the message. The store ignores a response whose key is no
-longer current.
+raises `VitdemoError`, the view shows the message. The store ignores responses with an old key.
 
 A long computation is a task: a function of an `AppContext`, a `ViewState` and a function
-`report(done, total, text)`. The bridge sends messages about the progress, and a last message with
-the task's result:
+`report(done, total, text)`. The bridge sends progress messages, and a last message with the result:
 
     {"id": int, "done": int, "total": int, "text": str}
     {"id": int, "end": True, "data": JSON and files, "error": str or None}
@@ -335,8 +333,7 @@ class Responder:
 def answer_request(context: AppContext, payloads: Mapping[str, Payload], request: dict) -> dict:
     """Return the payloads for an untrusted `request` of the browser.
 
-    The stamp and all payloads describe the same runs. If a run is added meanwhile, the next stamp
-    differs.
+    The stamp and all payloads describe the same runs. A new run changes the next stamp.
     """
     views = request.get("views")
     views = views if isinstance(views, dict) else {}

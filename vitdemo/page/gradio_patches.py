@@ -60,9 +60,9 @@ _value_lock = threading.Lock()
 class TempFileNames(set):
     """Set of names of temporary files, which gradio deletes every hour.
 
-    gradio adds names to these sets during the iteration. Its cleanup then stops for good with
-    "Set changed size during iteration". gradio also keeps the names of files that are deleted by
-    somebody else. This class iterates over a copy and removes the names of deleted files.
+    gradio adds names to these sets during the iteration. gradio's cleanup then stops permanently
+    with "Set changed size during iteration". gradio also keeps the names of files that other code
+    has deleted. This class iterates over a copy and removes the names of deleted files.
     """
 
     def __iter__(self):
@@ -76,9 +76,9 @@ class TempFileNames(set):
 class AppBlocks(gr.Blocks):
     """`gr.Blocks` with serial requests per session, file cleanup and clear errors for images.
 
-    Functions that handlers call can use `session_value`. `serial_queues` maps the ids of queues in
-    which the requests of one session run one at a time to the maximum number of requests of all
-    sessions that run at the same time, or None.
+    Functions that handlers call can use `session_value`. In the queues of `serial_queues`, the
+    requests of one session run one at a time. Each value is the maximum number of running requests
+    of all sessions, or None.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class AppBlocks(gr.Blocks):
         }
 
     def queue(self, *arguments, **options):
-        """Check the queue less often than gradio, which does so 1,000 times per second."""
+        """Check the queue less often than gradio, which checks it 1,000 times per second."""
         super().queue(*arguments, **options)
         self._queue.sleep_when_free = QUEUE_SECONDS
         self._queue.progress_update_sleep_when_free = PROGRESS_SECONDS
@@ -110,8 +110,8 @@ class AppBlocks(gr.Blocks):
     async def process_api(self, block_fn, inputs, state=None, *more, **options):
         """Run the requests of one session in `serial_queues` one at a time.
 
-        gradio runs them at the same time. The response to an older request could arrive last, and
-        the page would show it.
+        gradio would run them at the same time. The response to an older request could then arrive
+        last, and the page would show the older response.
         """
         _session.set(state)
         queue = (self.fns[block_fn] if isinstance(block_fn, int) else block_fn).concurrency_id
@@ -150,9 +150,9 @@ class AppBlocks(gr.Blocks):
 
 
 def check_uploaded_file(value: object) -> None:
-    """Raise `gr.Error` if `value`, sent by a script as an image, is not an uploaded file or None.
+    """Raise `gr.Error` unless `value`, which a script sent as an image, is an upload or None.
 
-    gradio itself would only respond "An error occurred".
+    gradio would only respond "An error occurred".
     """
     if value is None or isinstance(value, ImageData):
         return
@@ -180,7 +180,7 @@ class PageCompression:
 class HeadContent:
     """ASGI middleware that adds `content` to the head of the page's document.
 
-    gradio's client itself adds the argument `head` of `Blocks.launch`, after its modules have run.
+    gradio's client adds the argument `head` of `Blocks.launch` only after its modules have run.
     """
 
     def __init__(self, app: ASGIApp, content: str):
@@ -189,7 +189,7 @@ class HeadContent:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "GET" or not scope["path"].endswith("/"):
             return await self.app(scope, receive, send)
-        start = None  # of a document, until its first part arrives
+        start = None  # start message of a document, until the first part arrives
 
         async def send_extended(message: Message) -> None:
             nonlocal start
@@ -250,7 +250,7 @@ class UncheckedDropdown(gr.Dropdown):
 
     `gr.Dropdown` rejects a value that is not a choice (gradio-app/gradio#12246). After a change to
     a model with other classes, the browser may still send a class of the previous model. The
-    handler must check it.
+    handler must check the value.
     """
 
     is_template = True
@@ -299,5 +299,5 @@ def session_value(component: gr.State) -> Any:
         raise RunError("This action needs a browser session. Reload the page and try again.")
     with _value_lock:
         value = session[component._id]
-        session[component._id] = value  # as an output would: reading does not restart the time
+        session[component._id] = value  # like an output, since reading does not restart the time
     return value

@@ -21,7 +21,7 @@ from vitdemo.page.components import ImageFile, are_uploads
 
 USER_PHOTO = "own"
 PHOTO_PREFIX, TEST_PREFIX = "photo:", "test:"
-USER_TEST_PREFIX = "set:"  # before the id of a user's test set and the index, as "set:0f3a:17"
+USER_TEST_PREFIX = "set:"  # prefix of a user's test image, such as "set:0f3a:17"
 TRUE_CLASS_KEY = "true class"  # key of a square's `info`
 NUM_TEST_EXAMPLES = 6  # number of test images shown
 THUMBNAIL_SIDE = 64  # pixels
@@ -42,10 +42,10 @@ class ImageRequest:
 
 @dataclass(frozen=True)
 class PreparedImage:
-    """Image for models and browser, from one decoding of the file, and its description `words`.
+    """Image for models and browser, decoded only once, with its description `words`.
 
-    `square` is the RGB square that models receive; its `info` has the true class if known.
-    `preview` is an encoded image of the whole image, whose original `size` is (width, height).
+    `square` is the RGB square that models receive; its `info` contains the true class if it is
+    known. `preview` is the encoded whole image. `size` is the original (width, height).
     """
 
     square: Image.Image
@@ -56,7 +56,7 @@ class PreparedImage:
 
 
 def parse_image_fields(data: dict) -> ImageRequest:
-    """Parse the untrusted fields of an image request. Raises `ImageError` if one is invalid."""
+    """Parse the untrusted fields of an image request. Raises `ImageError` for an invalid field."""
     source, path, at = data.get("source"), data.get("path"), data.get("at", 0.5)
     if not isinstance(source, str) or len(source) > 200:
         raise ImageError("This image does not exist on the page. Choose another image.")
@@ -78,7 +78,7 @@ def clamp_fraction(value) -> float:
 def prepare_image(
     request: ImageRequest, load_test_image: Callable[[int, str], TestImage]
 ) -> PreparedImage:
-    """Load and crop an image; `load_test_image` has an index and the id of a user's test set."""
+    """Load and crop an image; `load_test_image` takes an index and the id of a user's test set."""
     label = None
     if request.source == USER_PHOTO:
         image, words = load_image(request.path), "Your photo."
@@ -110,7 +110,7 @@ def encode_preview(image: Image.Image) -> bytes:
 def parse_test_source(source: str) -> tuple[int, str] | None:
     """Parse the index of a test image, and the id of the user's test set or "".
 
-    "test:17" is (17, ""), and "set:0f3a:17" is (17, "0f3a"). The result is None for another text.
+    "test:17" gives (17, ""), and "set:0f3a:17" gives (17, "0f3a"). Other texts give None.
     """
     prefix = rf"(?:{TEST_PREFIX}|{USER_TEST_PREFIX}(\w{{1,40}}):)"
     found = re.fullmatch(prefix + "([0-9]{1,9})", source)
@@ -118,7 +118,7 @@ def parse_test_source(source: str) -> tuple[int, str] | None:
 
 
 def format_test_source(index: int, test_set_id: str = "") -> str:
-    """Return the source of a test image, which `parse_test_source` reads."""
+    """Return the source of a test image, the inverse of `parse_test_source`."""
     prefix = f"{USER_TEST_PREFIX}{test_set_id}:" if test_set_id else TEST_PREFIX
     return f"{prefix}{index}"
 
@@ -158,7 +158,7 @@ def load_example_images(
 
 
 def make_group(images: list[Image.Image], sources: list[str], titles: list[str]) -> dict | None:
-    """Return a group of example images, None without images."""
+    """Return a group of example images, or None without images."""
     if not images:
         return None
     sheet = concatenate_images(np.stack([make_thumbnail(image) for image in images]))

@@ -2,11 +2,11 @@
 
 `main.js` imports all others. Python writes two more modules: `generated.js`, with the texts, the
 state keys and the colour maps, and `views.js`, which imports the `view.js` of each feature. The URL
-of a module contains a hash of all modules, so that browsers keep the modules for good. It is
-relative to the page, which may have a path prefix behind a proxy.
+of a module contains a hash of all modules, so that browsers can cache the modules permanently. The
+URL is relative to the page, which may have a path prefix behind a proxy.
 
 The only global object of the page is `vitdemo`. The exports of `main.js` become its properties as
-soon as they are loaded. Its promise `loaded` resolves to the object itself.
+soon as they are loaded. The promise `vitdemo.loaded` resolves to `vitdemo`.
 """
 
 import base64
@@ -81,7 +81,7 @@ def send_module(request: Request) -> Response:
 def build_app_options() -> dict:
     """Return the argument `app_kwargs` of `Blocks.launch`: the modules' route, and compression.
 
-    gradio changes the dict, so each page needs its own.
+    gradio changes the dict, so each page needs a separate dict.
     """
     return {
         "routes": [Route("/modules/{version}/{name:path}", send_module)],
@@ -93,10 +93,11 @@ def build_app_options() -> dict:
 
 
 def build_first_head() -> str:
-    """Return what the document itself contains, so that the browser reads it before gradio runs.
+    """Return head elements of the document, which the browser reads before gradio runs.
 
-    The modules are loaded at the same time as gradio's own: with a latency of 40 ms and 40 Mbit/s,
-    the first map is drawn after 1.97 instead of 2.42 s (benchmarks/log/2026-11-28-first-view.md).
+    The modules are loaded at the same time as gradio's modules: with a latency of 40 ms and 40
+    Mbit/s, the first map is drawn after 1.97 instead of 2.42 s
+    (benchmarks/log/2026-11-28-first-view.md).
     """
     preloads = [f'<link rel="modulepreload" href="./{URL}/{name}">' for name in MODULES]
     scripts = [f"<script>{file.read_text('utf-8')}</script>" for file in FIRST_SCRIPTS]

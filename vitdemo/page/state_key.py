@@ -1,7 +1,7 @@
-"""Kinds of state keys: each reads the untrusted value of one key, and describes it to the browser.
+"""Kinds of state keys. Each kind reads untrusted values, and describes its keys to the browser.
 
-`state_keys` declares all keys. `generated.js` has their descriptions, so that the store reads the
-URL with the same limits and choices. `kit.Controls` builds gradio's controls from the keys.
+`state_keys` declares all keys. `generated.js` contains descriptions of the keys, so that the store
+reads the URL with the same limits and choices. `kit.Controls` builds gradio's controls.
 """
 
 import math
@@ -11,8 +11,8 @@ from typing import ClassVar, Generic, TypeVar
 
 T = TypeVar("T")
 
-MAX_TEXT_LENGTH = 300  # characters of a text from the browser
-MAX_NAMES = 1000  # texts in a list from the browser
+MAX_TEXT_LENGTH = 300  # maximum number of characters of a text from the browser
+MAX_NAMES = 1000  # maximum number of texts in a list from the browser
 NOT_CHOSEN = ("",)  # value of a list from which the user has not chosen, unlike an empty list
 
 
@@ -22,14 +22,14 @@ class StateKey(Generic[T]):
 
     Attributes:
         name: key in the state, and parameter of the URL.
-        start: value at first; a control whose start depends on the runs has its own.
+        start: initial value; a control can have another one that depends on the runs.
         label, help: texts of its control.
         element: id of the element of its control.
-        depends_on: keys that decide which values are valid.
-        leader: key whose value counts while this one is empty.
+        depends_on: keys on whose values the valid values depend.
+        leader: key whose value is used while this key is empty.
         former: earlier names, which old links contain.
         in_url: whether the URL contains the value.
-        is_kept: whether the value stays when a link opens another view.
+        is_kept: whether the value is kept when a link opens another view.
     """
 
     kind: ClassVar[str]
@@ -50,11 +50,11 @@ class StateKey(Generic[T]):
         return self.element or f"control-{self.name.replace('.', '-')}"
 
     def read(self, value: object) -> T:
-        """Return the untrusted `value` of the browser if it is valid, else the start value."""
+        """Return the untrusted `value` from the browser if it is valid, else the start value."""
         raise NotImplementedError
 
     def describe(self) -> dict:
-        """Return what the browser needs to read the key from the URL, and to draw its control."""
+        """Return a description with which the browser reads the key and draws the control."""
         return {
             "kind": self.kind,
             "start": self.start,
@@ -69,7 +69,7 @@ class StateKey(Generic[T]):
 
 @dataclass(frozen=True)
 class TextKey(StateKey[str]):
-    """A text, for example the name of a run. Which texts are valid, the payload decides."""
+    """A text, for example the name of a run. The payload function checks the text."""
 
     kind = "text"
     start: str = ""
@@ -101,7 +101,7 @@ class ChoiceKey(StateKey[T]):
 
 @dataclass(frozen=True)
 class NumberKey(StateKey[float]):
-    """A number from `low` to `high`. With `step` 1, the URL contains whole numbers only."""
+    """A number from `low` to `high`. With `step` 1, the URL contains only whole numbers."""
 
     kind = "number"
     _: KW_ONLY
@@ -110,7 +110,7 @@ class NumberKey(StateKey[float]):
     step: float = 1
 
     def read(self, value: object) -> float:
-        """Return a number, clamped to the limits; the start value for another value."""
+        """Return a number, clamped to the limits, or the start value for any other value."""
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         is_valid = is_number and math.isfinite(value)
         return min(max(value, self.low), self.high) if is_valid else self.start
@@ -141,6 +141,6 @@ class NamesKey(StateKey[list[str]]):
     choices: Mapping[str, str] | None = field(default=None, hash=False)
 
     def read(self, value: object) -> list[str]:
-        """Return the texts of a list; [] for another value."""
+        """Return the texts of a list, or [] for any other value."""
         values = value[:MAX_NAMES] if isinstance(value, list) else []
         return [each[:MAX_TEXT_LENGTH] for each in values if isinstance(each, str)]

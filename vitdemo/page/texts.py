@@ -1,7 +1,7 @@
 """Texts that the browser composes: `TEXTS` of each feature, which scripts import from texts.js.
 
 A feature defines `TEXTS` in its module, or in a module `texts` of its folder. A text contains
-placeholders, as "Layer {layer}"; texts.js fills them in.
+placeholders, such as "Layer {layer}"; texts.js fills them in.
 """
 
 from types import ModuleType
@@ -28,7 +28,7 @@ from vitdemo.page.results import confusion_matrix, errors, per_class_metrics, te
 from vitdemo.page.results.compare import latency, model_scatter, robustness
 from vitdemo.page.training import curves, image_across_epochs, results, train_model
 
-LANGUAGE = "en"  # of all texts; its plural rules choose between forms as "images_one"
+LANGUAGE = "en"  # of all texts; its plural rules select forms such as "images_one"
 PAGE_TEXTS = {
     "png": "PNG",
     "save_figure": "Save this figure as PNG",
@@ -52,7 +52,7 @@ MODULES: tuple[ModuleType, ...] = (
 )
 
 
-# The name of a feature is that of its module, or of the folder of a module `texts`.
+# A feature is named after its module, or after the folder of its module `texts`.
 TEXTS: dict[str, dict[str, str]] = {
     "page": PAGE_TEXTS,
     **components.TEXTS,

@@ -1,4 +1,4 @@
-"""The look of the page: gradio's theme with our colours, and the style sheets."""
+"""The style of the page: gradio's theme with our colours, and the style sheets."""
 
 import functools
 from pathlib import Path
@@ -16,7 +16,7 @@ THEME = gr.themes.Soft(
     font=["system-ui", "sans-serif"],
     font_mono=["ui-monospace", "monospace"],
 ).set(
-    # Labels are small and grey, and controls have no boxes: the results are the loudest elements.
+    # Labels are small and grey, and controls have no boxes, so that the results stand out.
     block_title_background_fill="transparent",
     block_title_background_fill_dark="transparent",
     block_title_padding="0",
@@ -54,7 +54,7 @@ THEME = gr.themes.Soft(
     checkbox_background_color_selected="*primary_600",
     checkbox_background_color_selected_dark="*primary_600",
 )
-# Components of Python load these files themselves.
+# These files are loaded by the components in Python.
 COMPONENT_STYLESHEETS = {
     FOLDER / "components" / f"{name}.css"
     for name in ("header", "offers", "run_choice", "run_list", "task_list")

@@ -1,4 +1,4 @@
-"""The view state that a request of the browser contains, and which keys a payload may read."""
+"""The view state in a request of the browser, and the keys that each payload may read."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ class ViewState:
 
     state[HEAD]  # the number of the chosen head, within its limits
 
-    The values of `options` are unchecked values of the browser. A state for a payload has only the
-    keys that the payload `needs`: reading another key raises `LookupError`, since the browser would
-    not request the payload again after a change of that key.
+    The values of `options` are unchecked values from the browser. A state for a payload contains
+    only the keys that the payload `needs`. Reading another key raises `LookupError`, since the
+    browser would not request the payload again after a change of this key.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class ViewState:
         return self.get_unchecked(MODEL)
 
     def __getitem__(self, key: StateKey[T]) -> T:
-        """Return the value of `key`, or of its leader while it is empty; see `StateKey.read`."""
+        """Return the value of `key`, or of its leader if that value is empty (`StateKey.read`)."""
         value = key.read(self.get_unchecked(key))
         if value or key.leader is None:
             return value
         return key.leader.read(self._values.get(key.leader.name))
 
     def get_unchecked(self, key: StateKey) -> object:
-        """Return the value that the browser sent, None without one."""
+        """Return the value that the browser sent, or None without a value."""
         if self._readable is not None and key not in self._readable:
             raise LookupError(f"The payload reads '{key.name}', which it does not need.")
         return self._values.get(key.name)
@@ -77,7 +77,7 @@ def parse_view_state(fields: object) -> ViewState:
 
 @dataclass(frozen=True)
 class Needs:
-    """State keys of a payload: the `watched` ones, and further ones that it may read.
+    """State keys of a payload: the `watched` keys, and further keys that it may read.
 
     The browser requests the payload again if the value of a watched key changes.
     """

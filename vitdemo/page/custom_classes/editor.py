@@ -100,8 +100,7 @@ def apply_edit(
     """Apply an untrusted request to the collection; return a message per skipped image.
 
     The request contains the kind of change `what`, the class `name`, the index of a `picture`, and
-    the `paths` of uploads. For a folder, `names` are the images' folders; their last part is the
-    class.
+    the `paths` of uploads. For a folder, `names` are the images' folders, which end with the class.
     """
     now, problems = session.collection, []
     what, name, paths = fields.get("what"), fields.get("name", ""), fields.get("paths", [])

@@ -95,7 +95,7 @@ class TrainingForm:
 
     def estimate_cost(self, preset, *values) -> str:
         if self.context.is_dataset_missing():
-            return ""  # the card above has the reason
+            return ""  # the card above shows the reason
         try:
             recipe = self.jobs.resolve_recipe(preset, dict(zip(OPTIONS, values, strict=True)))
             images = self.jobs.count_training_images(recipe)

@@ -87,7 +87,7 @@ def describe_job(job: Job, run: Run | None) -> str:
 
 
 def format_epochs(job: Job) -> str:
-    """Describe the trained epochs, as "5 epochs", "1 epoch of 5" or "0.19 of 5 epochs"."""
+    """Describe the trained epochs: "5 epochs", "1 epoch of 5" or "0.19 of 5 epochs"."""
     if job.last_fraction < 1:
         return f"{job.epoch - 1 + job.last_fraction:.2f} of {format_with_noun(job.epochs, 'epoch')}"
     part = "" if job.epoch >= job.epochs else f" of {job.epochs}"
