@@ -84,8 +84,7 @@ class AppContext:
         self.cache = Cache(MAX_RESULT_BYTES)
         self._model_cache = Cache(MAX_MODEL_BYTES)
         # The last read of each folder: the stamp (see `get_run_stamp`), and the run or
-        # `PretrainingError`. Other errors are not stored, since they can end without a change of
-        # the stamp.
+        # `PretrainingError`. Other errors are not stored, since they can end without a new stamp.
         self._reads_by_folder: dict[Path, tuple[tuple, Run | PretrainingError]] = {}
         self._runs_by_name: dict[tuple[Path, str], Run] = {}  # by folder and displayed name
         self._thread_count = torch.get_num_threads()

@@ -54,8 +54,8 @@ def compute_all_distances(
 def compute_distances(context: AppContext, run: Run, image: Image.Image) -> AttentionDistances:
     """Return the attention distances of `run`'s Vision Transformer. Raises `VitdemoError`.
 
-    The mean is over `NUM_DISTANCE_IMAGES` test images. If the run's dataset is not available, only
-    `image` is used.
+    The mean is over `NUM_DISTANCE_IMAGES` test images. Without the run's dataset, only `image` is
+    used.
     """
     model = context.load_model(run)
     grid = tuple(model.patch_embed.grid_size)

@@ -65,8 +65,7 @@ class AblationEffects:
 class AblationStep:
     """Progress of an accuracy measurement with some heads off: `done` of `total` images.
 
-    The last step has McNemar's `test` of the model without the heads (first) against the model with
-    all heads (second).
+    The last step contains McNemar's `test` of the model without these heads and with all heads.
     """
 
     done: int

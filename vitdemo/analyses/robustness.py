@@ -45,8 +45,7 @@ def measure_robustness(
     """Yield a `RobustnessPoint` for each strength of each change as soon as it is measured.
 
     Points are cached until the run's files or the settings change, even if the generator is closed
-    early. Raises `DataError` without test images, `RunError` without weights, and `ValueError` for
-    an unknown change.
+    early. Raises `DataError` without test images, `RunError` without weights, or `ValueError`.
     """
     for change in changes:
         if change not in PERTURBATIONS:

@@ -26,8 +26,8 @@ def reduce_to_plane(features: np.ndarray, max_iter: int = ITERATIONS) -> np.ndar
 
     reduced = PCA(min(WIDTH, *features.shape), random_state=0).fit_transform(features)
     perplexity = min(PERPLEXITY, (len(features) - 1) / 3)
-    # Waiting threads spin. If another process uses one of two cores, two threads take seven times
-    # as long as one thread.
+    # Waiting threads spin. If another process uses one of two cores, two threads take 7 times as
+    # long as one.
     with threadpool_limits(1, user_api="openmp"):
         method = TSNE(perplexity=perplexity, init="pca", random_state=0, max_iter=max_iter)
         return method.fit_transform(reduced)

@@ -1,8 +1,7 @@
 """Start the web page: run `python app.py` or `vitdemo`, then open the printed address.
 
 Without arguments, the page shows the included models and all runs in `runs/`. The models run on
-CUDA, MPS or the CPU. Gradio's environment variables (GRADIO_SERVER_PORT, GRADIO_SERVER_NAME, ...)
-also work.
+CUDA, MPS or the CPU. Gradio's environment variables (such as GRADIO_SERVER_PORT) also work.
 """
 
 import argparse

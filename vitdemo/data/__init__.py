@@ -51,8 +51,7 @@ MISSING_DATASET = "There is no dataset"  # start of a message that the page repl
 NO_NETWORK_MESSAGE = (
     "CIFAR-10 could not be downloaded, because its servers cannot be reached. Check the network."
 )
-# Exceptions by name, because the library depends on the version of huggingface_hub: requests, httpx
-# or httpx2.
+# Exceptions by name, because versions of huggingface_hub use requests, httpx or httpx2.
 NETWORK_ERRORS = {
     *("ConnectError", "ConnectionError", "TimeoutException", "Timeout", "OfflineModeIsEnabled")
 }
@@ -103,8 +102,7 @@ class ImageDataset:
     def load_training_images(self, size: int = 32) -> tuple[LabelledImages, int]:
         """Return the images of train/ followed by those of val/, and the number of val/ images.
 
-        Without a folder val/, the number is 0, and the caller holds out a part of the training
-        images.
+        Without val/, the number is 0, and the caller holds out a part of the training images.
         """
         train = self.load("train", size)
         if self.is_cifar10 or self.find_part(VALIDATION_PART) is None:

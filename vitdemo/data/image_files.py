@@ -22,12 +22,11 @@ from PIL.JpegImagePlugin import JpegImageFile
 
 from vitdemo.errors import ImageError
 
-# A 40-megapixel photo has about 60 MB as PNG, and less as JPEG. Therefore, 30 uploads fit into 2
-# GB.
+# A 40-megapixel photo has about 60 MB as PNG, and less as JPEG, so 30 uploads fit into 2 GB.
 MAX_FILE_BYTES = 60_000_000
 MAX_PIXELS = 40_000_000
 MAX_12_BITS = 4095  # largest value of 12 bits
-# The decoder scales larger JPEG photos down by a factor of 2 or 4. Phone cameras have up to 200
+# The decoder scales larger JPEG photos down by a factor of 2 or 4. Phones have up to 200
 # megapixels.
 MAX_JPEG_PIXELS = 200_000_000
 MAX_SCALED_PIXELS = 12_500_000
@@ -64,8 +63,7 @@ _UPRIGHT_TRANSPOSES = {  # EXIF orientation -> transposition that makes the imag
 def image_suffixes() -> frozenset[str]:
     """Return the suffixes of the files that `load_image` reads, in lower case with a dot.
 
-    The suffixes come from `SUPPORTED_FORMATS` and Pillow's table, so they depend on the installed
-    packages.
+    The suffixes (`SUPPORTED_FORMATS` and Pillow's table) depend on the installed packages.
     """
     Image.init()  # imports the plugins, which register their suffixes
     known = (suffix for suffix, kind in Image.EXTENSION.items() if kind in SUPPORTED_FORMATS)

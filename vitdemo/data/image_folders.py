@@ -107,8 +107,8 @@ def list_class_folders(parent: Path) -> dict[str, list[Path]]:
 def find_part_folder(root: Path, part: str) -> Path | None:
     """Return the folder of `part` ("train", "test" or "validation") in `root`, or None.
 
-    If a folder contains only a folder of the same name, as in seg_train/seg_train/, the inner
-    folder is returned.
+    If a folder contains only a folder of the same name (seg_train/seg_train/), return the inner
+    one.
     """
     if not root.is_dir():
         return None
@@ -172,8 +172,7 @@ class ClassContent:
 def list_class_content(folders: Iterable[Path]) -> ClassContent:
     """Return the files in the `folders` of one class, at any depth, sorted by folder and name.
 
-    A link to one of its parent folders is ignored. Raises `DataError` for a folder that cannot be
-    read.
+    Links to parent folders are ignored. Raises `DataError` for a folder that cannot be read.
     """
     found = ClassContent()
     for folder in folders:

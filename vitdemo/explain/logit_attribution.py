@@ -6,8 +6,7 @@ final norm divides by a standard deviation that depends on all parts; this scale
 contribution is only the direct effect of a part. Its effect through later blocks is included in the
 later blocks' contributions.
 
-Letters: L layers, H heads, N tokens, D width, C classes, R tokens read by the classifier,
-K chosen classes.
+Letters: L layers, H heads, N tokens, D width, C classes, R classifier tokens, K chosen classes.
 
     found = compute_contributions(model, trace(model, images).tokens[:, 0], classes=[3, 5])
     found.total  # (K,): the logits of the classes 3 and 5

@@ -208,8 +208,7 @@ def compute_chance_calibration(probabilities: np.ndarray) -> ChanceCalibration:
     """Return the calibration expected by chance (consistency resampling, Bröcker & Smith 2007).
 
     In each of `NUM_RESAMPLES` draws, the probability that a prediction is correct equals its
-    confidence. The result depends on `probabilities` (N, C), so compute it again after temperature
-    scaling.
+    confidence. The result depends on `probabilities` (N, C), so temperature scaling changes it.
     """
     confidence = np.sort(np.max(probabilities, axis=1).astype(np.float64))  # (N,)
     bin_indices = np.digitize(confidence, np.linspace(0, 1, NUM_BINS + 1)[1:-1])

@@ -8,8 +8,7 @@ Other metrics (F1, means over classes, areas) have a bootstrap interval (Efron 1
 method): N of the N test images are drawn with replacement many times, and the interval contains the
 middle 95% of the results. Metrics of a confusion matrix depend only on the counts of its cells, so
 one multinomial draw of the cells replaces N draws of images. The single draw is exact and a
-thousand times faster than N draws. The bootstrap interval has width 0 if all predictions are
-correct.
+thousand times faster than N draws. The bootstrap interval has width 0 without errors.
 
 All these intervals cover only the variation between test images. Only `seed_difference_threshold`
 and a `mean_interval` over several seeds include the variation between training seeds.
@@ -131,7 +130,7 @@ def ranking_interval(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return intervals (2,) of the ROC AUC and the average precision of class `c` against the rest.
 
-    The first interval is NaN if all images are of class `c`. Raises ValueError if the class has no
+    The first interval is NaN if all images are of class `c`. Raises ValueError if `c` has no
     images.
     """
     cells = _ranked_counts(*one_vs_rest(probabilities, labels, c))  # (G, 2)
@@ -149,8 +148,8 @@ def _ranked_counts(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Sort images (N,) by score, highest first, into G groups -> counts (G, 2): rest, class.
 
     Images with equal scores are in one group. Consecutive images of other classes are also merged,
-    because their order affects neither metric. This saves time, because 90% of CIFAR-10's images
-    are of other classes.
+    because their order affects neither metric. This saves time: 90% of CIFAR-10's images are of
+    other classes.
     """
     order = np.argsort(-scores, kind="stable")
     truth, scores = truth[order], scores[order]
@@ -179,7 +178,7 @@ def _average_precisions(positives: np.ndarray, negatives: np.ndarray) -> np.ndar
 def margin_of_error(hits: int, n: int) -> float:
     """Return half the width of Wilson's 95% interval of the proportion `hits` / `n`.
 
-    The result is above 0 and at most 1: for 20 hits among 20 images, it is 0.08. It is NaN without
+    The result is above 0 and at most 1: for 20 hits among 20 images, it is 0.08. NaN without
     images.
     """
     low, high = wilson_interval(hits, n)

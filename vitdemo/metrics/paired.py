@@ -3,8 +3,7 @@
 McNemar's test (1947) uses the images on which exactly one of the two models is correct. If both
 models are equally good, the first model is correct on such an image with probability 0.5. The
 counts are then binomial, and p is the probability of counts that differ at least as much (exact,
-two-sided). Images on which both are correct or both are incorrect carry no information about the
-difference.
+two-sided). Images on which both are correct or both are incorrect do not affect the test.
 
 Among many tests of equal models, one in twenty is significant by chance. `holm` therefore corrects
 for all tests that are shown together.
@@ -82,7 +81,7 @@ def holm(p: Sequence[float]) -> np.ndarray:
     """Return Holm's (1979) adjusted p-values; NaN remains NaN and is not counted as a test.
 
     The smallest of n values is multiplied by n, the next by n - 1, and so on; the results never
-    decrease and are at most 1. Rejecting below 0.05 limits the probability of any false alarm to
+    decrease and are at most 1. Rejecting below 0.05 limits the probability of a false alarm to
     0.05.
     """
     p = np.asarray(p, dtype=np.float64)

@@ -3,8 +3,7 @@
 Letters: N images, C classes, T thresholds. One-vs-rest compares the images of class c with all
 other images, ranked by the probability of c. As everywhere in this package, the metrics of a class
 without images are NaN, and in a tie the lower class comes first. scikit-learn is imported inside
-functions, because its import takes almost a second, which would delay training and the start of the
-page.
+functions, because its import takes almost a second, which would delay training and the page.
 """
 
 from collections.abc import Callable

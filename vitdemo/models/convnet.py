@@ -27,8 +27,7 @@ _MIN_VARIANCE = 5e-4  # added to each variance, so that noise is not amplified
 class Whitening(nn.Conv2d):
     """Whitening convolution: projects patches onto their principal directions with unit variance.
 
-    A second copy of the filters has the opposite sign. Only the bias is trained; the weight is a
-    buffer.
+    A second copy of the filters has the opposite sign. Only the bias is trained.
     """
 
     def __init__(self, side: int = 2):

@@ -116,8 +116,7 @@ def measure_perturbation_curves(
         steps: number of steps K, at most one step per patch. None means one step per patch.
         on_step: called as (done, total); may raise to stop the measurement.
 
-    Orders that share a set of patches also share its forward pass. Raises `ValueError` for an
-    invalid argument.
+    Orders with a common set of patches share its forward pass. Raises `ValueError`.
     """
     grid = _check_common_grid(model, maps, fill)
     P = math.prod(grid)

@@ -106,8 +106,7 @@ def edge_map(image: Tensor, grid: tuple[int, int]) -> Tensor:
     """Return the mean edge strength (rows, columns) of each cell of `grid`, without any model.
 
     The edge strength is the magnitude of the Sobel gradient of the grey image (the mean of the
-    channels). `image` is (1, 3, S, S). Border pixels are repeated, so that the border of the image
-    is not an edge.
+    channels). `image` is (1, 3, S, S). Border pixels are repeated, so the border is not an edge.
     """
     grey = F.pad(image.float().mean(dim=1, keepdim=True), (1, 1, 1, 1), mode="replicate")
     across = image.new_tensor([[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]], dtype=torch.float32)
