@@ -1,7 +1,7 @@
 // Connects the store to functions instead of gradio's components: see bridge.py for the messages.
 import * as store from "./store.js";
 
-// What the store needs of a component: `send(value)` changes its value.
+// Replacement for a component of gradio: `send(value)` changes the value.
 function createChannel() {
   const props = {};
   let listen = null;
@@ -12,7 +12,7 @@ function createChannel() {
   return { props, send, watch: (_, heard) => (listen = heard) };
 }
 
-// Handle one request at a time. Of the requests that wait, only the last one is handled, as by gradio.
+// Handle one request at a time. Of several waiting requests, only the last request is handled, as in gradio.
 function handleLastOnly(handle) {
   let [isBusy, waiting] = [false, null];
   return async (request) => {
@@ -39,7 +39,7 @@ function handleInOrder(handle) {
 
 // Connect the store to functions by event. `ask` and `act` return the answer, or a promise of it; `start` returns an
 // asynchronous iterator of messages. Answers have the form { text, files }. Events without a function are ignored.
-// `description` has the controls and the needs of views, as in bridge.py.
+// `description` contains the controls and the needs of views, as in bridge.py.
 export function connect({ ask, act, start, cancel, controls }, description) {
   const [answers, results, messages] = [createChannel(), createChannel(), createChannel()];
   const handlers = {

@@ -1,5 +1,5 @@
-// Waits for the server after the connection is lost, and sends again the requests that failed. This script is no module,
-// since it must run before gradio's client sends its first request.
+// Waits for the server after the connection is lost, and sends again the requests that failed. This script is not a
+// module, since it must run before gradio's client sends its first request.
 //
 // The page does not poll the server: the heartbeat, a response of gradio that does not end, ends with the connection. Each
 // `vitdemo:connection` event on `document` has a `detail`:
@@ -10,10 +10,10 @@
   const send = window.fetch;
   const PROBE_INTERVAL = 2000; // milliseconds
   const MAX_PROBE_TIME = 10000;
-  const MAX_SILENCE = 60000; // gradio sends a part of the heartbeat each 15 s
-  const MAX_TRIES = 3; // of a request that fails although the server responds
-  const GATEWAY_ERRORS = [502, 504]; // of a proxy whose server does not respond
-  let appId = null; // of the process that has sent the page
+  const MAX_SILENCE = 60000; // gradio sends a part of the heartbeat every 15 s
+  const MAX_TRIES = 3; // attempts for a request that fails although the server responds
+  const GATEWAY_ERRORS = [502, 504]; // status of a proxy whose server does not respond
+  let appId = null; // id of the process that has sent the page
   let isInterrupted = false;
   let isLeaving = false;
   addEventListener("pagehide", () => (isLeaving = true));

@@ -3,11 +3,10 @@
 // The state has a value for each key. `set` changes it, writes the URL, draws the views that follow the
 // changed keys, and requests the data of visible views whose data are for another state.
 //
-// Python declares the keys (state_keys.py), and the keys that the data of a view need (`@needs`).
-// A view is defined by { follows, create(element) }. `create` returns { render(data, state), showError(message) }.
-// `create` also receives `upload` and `trigger` of gradio's component.
-// The key of a view's data consists of the values of the needed keys and the number of calls of `invalidate`. All data are
-// requested again if the models have changed.
+// Python declares the keys (state_keys.py), and the needed keys of a view's data (`@needs`). A view is defined by {
+// follows, create(element) }. `create` returns { render(data, state), showError(message) }. `create` also receives
+// `upload` and `trigger` of gradio's component. The key of a view's data consists of the values of the needed keys and
+// the number of calls of `invalidate`. All data are requested again if the models have changed.
 // - A view without `create` has render(element, data, state) and showError(element, message).
 // - A view without `showError` shows an error message instead of its content.
 // - A view without a payload function requests no data: it is drawn from the state.
@@ -37,7 +36,7 @@ const updateRequest = createEventData();
 
 let mirror = null; // properties of the component whose value is the image
 
-// Value of a key that a view needs. A key that follows another one has the other's value unless it has its own.
+// Value of a key that a view needs. A key with a leader has the leader's value unless it has its own value.
 function getValue(key) {
   if (key === "layer") return chosenLayer;
   const { leader } = keys[key];
@@ -53,7 +52,8 @@ const isCurrent = ({ name, key, stamp }) => key === getKey(name) && stamp === st
 const isStale = (each) =>
   isVisible(each.element) && isComplete(each.name) && (each.isDue || !isCurrent(each));
 
-// With `isCorrection`, the changes replace values that do not exist, which the server also does: no task is cancelled.
+// With `isCorrection`, the changes replace values that do not exist, which the server also does, so no task is
+// cancelled.
 export function set(changes, { isCorrection = false } = {}) {
   const unknown = Object.keys(changes).find((name) => !(name in keys));
   if (unknown) throw new Error(`${unknown} is not a state key`);
@@ -98,7 +98,7 @@ function drawFollowers(keys) {
   }
 }
 
-// Draw a view. The skeleton stays until the view is drawn: `render` may return a promise.
+// Draw a view. The skeleton remains until the view is drawn, because `render` may return a promise.
 async function render(each) {
   const { name, element, view, data } = each;
   if (each.hidden) element.replaceChildren(...each.hidden);
@@ -149,7 +149,7 @@ function receive() {
   if (!answer) return;
   if (answer.models) takeModels(answer.models);
   if (answer.model && answer.model.name === state.model) takeDepth(answer.model);
-  // A refused image restores the previous one, so it comes before views of the image.
+  // The view of the image comes first, because it restores the previous image after a refusal.
   take(answer, mounted.filter(({ name }) => views[name].isFirst));
   take(answer, mounted.filter(({ name }) => !views[name].isFirst));
   if (isDepthKnown()) reviseChoice();
@@ -198,7 +198,7 @@ function schedulePoll(each) {
   }, 1000 * seconds);
 }
 
-// `description` has the controls of the page, and what its views need: see bridge.py.
+// `description` contains the controls of the page and the needs of its views: see bridge.py.
 export function connect(connection, description) {
   bridge = connection;
   needs = description.needs;
@@ -245,7 +245,8 @@ export function mirrorImage(properties) {
   mirror.value = state.image ?? null;
 }
 
-// A choice of a key also chooses its leader, and the reverse. If they are equal, the URL has only the leader.
+// A choice of a key also chooses its leader, and the reverse. If both values are equal, the URL contains only the
+// leader.
 const listFollowers = (leader) => Object.keys(keys).filter((name) => keys[name].leader === leader);
 
 // Set a key to the user's choice, and the keys that follow it.
@@ -281,7 +282,7 @@ export function redraw(name) {
 
 let chosenLayer = 0; // 0: not chosen
 let depth = null; // { name, layers, layer } of a model: number of layers, and the layer to begin with
-let isFromUrl = false; // whether the URL named the layer; the model's own layer then counts as not chosen
+let isFromUrl = false; // whether the layer is from the URL; the model's own layer then counts as not chosen
 
 const isDepthKnown = () => depth !== null && depth.name === state.model;
 
@@ -302,8 +303,8 @@ function takeDepth(found) {
   if (state.layer !== before) applyChanges(["layer"], { layer: state.layer });
 }
 
-// Lower a choice above the number of layers. If a URL names the model's own layer, no layer is chosen: another model
-// begins with its own layer. The data of views are the same for the new choice.
+// Lower a choice above the number of layers. If a URL contains the model's own layer, no layer is chosen, so another
+// model begins with its own layer. The data of views are the same for the new choice.
 function reviseChoice() {
   const current = mounted.filter(({ key, name }) => key === getKey(name));
   if (isFromUrl && chosenLayer === depth.layer) chosenLayer = 0;
@@ -337,7 +338,7 @@ function showLayerControl() {
 
 // --- the models to choose from ---
 
-let modelNames = []; // of the menu, in its order
+let modelNames = []; // names in the order of the menu
 let asksForModels = false; // whether a request is sent even if no visible view is stale
 
 // Request the list of models, which may have changed.
@@ -368,9 +369,9 @@ let channel = null;
 let task = null; // the running task: { id, name, listen, needs, isSent, isRunning (on the server), isStopping }
 const updateTaskRequest = createEventData();
 
-// Start a task of bridge.py; a running task is cancelled. `listen` receives each message: first
-// { done, total, text }, finally { end, data, error } or, after a cancellation, { end, cancelled }. A task that is
-// stopped also sends { isStopping } until it has ended. A change of a state key in `watched` cancels the task at once.
+// Start a task of bridge.py; a running task is cancelled. `listen` receives each message: first { done, total, text },
+// finally { end, data, error } or, after a cancellation, { end, cancelled }. A task that is stopped also sends {
+// isStopping } until it has ended. A change of a state key in `watched` cancels the task immediately.
 export function startTask(name, listen, watched = []) {
   cancelTask();
   task = { id: ++count, name, listen, needs: watched };
@@ -527,7 +528,7 @@ export function takeUpdates(names) {
   const taken = updates;
   updates = {};
   for (const [name, update] of Object.entries(taken)) {
-    if ("value" in update) update.value = getShownValue(name); // a later choice stays
+    if ("value" in update) update.value = getShownValue(name); // a later choice remains
     taken[name] = keepNewProperties(name, update);
     if ("value" in taken[name]) sentAt[name] = performance.now();
   }
@@ -535,7 +536,7 @@ export function takeUpdates(names) {
 }
 
 // gradio reads the value of a control some time after the user's input. In the meantime it may apply an earlier value,
-// for example in the frame after the section of the control is first opened. Therefore the pressed button counts.
+// for example in the frame after the section of the control is first opened. Therefore, the pressed button is used.
 let pressed = null;
 document.addEventListener("input", ({ target }) => {
   pressed = ["radio", "checkbox"].includes(target.type) ? target : null;
@@ -690,8 +691,8 @@ function writeUrl({ search = window.location.search, adds = false } = {}) {
   history[adds ? "pushState" : "replaceState"](null, "", text ? `?${text}` : window.location.pathname);
 }
 
-// Open the view that a query names. Without an image in the query, the current image stays; all other
-// parameters that the query lacks are reset.
+// Open the view that a query names. Without an image in the query, the current image is kept; all other missing
+// parameters are reset.
 export function open(search) {
   const query = new URLSearchParams(search);
   const found = readQuery(search);
@@ -705,7 +706,7 @@ export function open(search) {
   writeUrl({ search: `?${query}` });
 }
 
-// Open the tab Explore with an image; `model` is null if the current model stays.
+// Open the tab Explore with an image; `model` is null to keep the current model.
 export function openImage({ image, model, section, unavailable }) {
   set({ image, unavailable, ...(model ? { model } : {}) });
   if (model) showControl("model", { value: model });
@@ -745,7 +746,7 @@ function showState() {
 
 // --- tabs ---
 
-// A URL that names a section scrolls to it if it is below the window, as on a phone.
+// If the URL contains a section, scroll to a section below the window, as on a phone.
 function scrollToSection() {
   const sections = document.querySelector("#sections");
   if (!new URLSearchParams(window.location.search).has("section")) return;
@@ -802,8 +803,8 @@ let firstImage = null;
 let writesUrl = true;
 export const getInitialImage = () => firstImage;
 
-// Read the URL when the page has loaded. `described` are the tabs { key: { selector, labels } }, `image` is the image without one in the URL.
-// A page without a server keeps its URL (`hasUrl`).
+// Read the URL when the page has loaded. `described` are the tabs { key: { selector, labels } }, `image` is the default
+// image. A page without a server keeps its URL (`hasUrl`).
 export function start({ tabs: described, image, hasUrl = true }) {
   firstImage = image;
   writesUrl = hasUrl;

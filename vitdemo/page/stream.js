@@ -1,10 +1,10 @@
 // Works around a bug in gradio 6.31, which loses responses to requests sent while its stream closes.
 //
-// The server closes the response stream (queue/data) when it has no open request. A new request
-// (queue/join) may be on its way at that moment. If its receipt reaches the browser before the closing
-// message, gradio's client assumes that the stream is still open, and waits forever. So this script
-// passes the closing message on only if no request is open. Otherwise it reconnects the stream, which
-// the client does not notice. This script is no module, since it must run before the client's first request.
+// The server closes the response stream (queue/data) when it has no open request. A new request (queue/join) may be on
+// its way at that moment. If its receipt reaches the browser before the closing message, gradio's client assumes that
+// the stream is still open, and waits forever. Therefore, this script passes on the closing message only if no request
+// is open. Otherwise it reconnects the stream, which the client does not notice. This script is not a module, since it
+// must run before the client's first request.
 //
 // If the connection is interrupted (see reconnect.js), the server has ended all requests. Then the client gets an error for
 // each open request. Otherwise it would load the page again. The message is not shown if store.js repeats the request.
@@ -71,7 +71,7 @@
       own.reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       const read = () => own.reader.read().catch(() => ({ done: true })); // an interrupted stream ends
       let rest = "";
-      let isClosed = false; // by the server
+      let isClosed = false; // whether the server has closed the stream
       let isContinued = false;
       for (let part = await read(); !part.done; part = await read()) {
         const messages = (rest + part.value).split("\n\n");

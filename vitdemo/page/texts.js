@@ -1,12 +1,13 @@
-// Texts, which Python defines by feature (see texts.py), and functions for them. A text has placeholders, as "Layer {layer}".
-// Plural forms are separate texts, as "images_one" and "images_other", with the number as {count}.
+// Texts, which Python defines by feature (see texts.py), and functions for them. A text contains placeholders, such as
+// "Layer {layer}". Plural forms are separate texts, such as "images_one" and "images_other", with the number as
+// {count}.
 import { LANGUAGE, TEXTS } from "./generated.js";
 
 export { LANGUAGE, TEXTS };
 const rules = new Intl.PluralRules(LANGUAGE);
 export const formatNumber = new Intl.NumberFormat(LANGUAGE).format;
 
-// The text as strings and values in turns. A value may be an element.
+// The text as alternating strings and values. A value may be an element.
 export function fillParts(text, values) {
   return text.split(/\{(\w+)\}/).map((part, i) => {
     if (i % 2 === 0) return part;

@@ -1,4 +1,4 @@
-// Controls of a document without gradio: the menus and lists of runs, which are the page's own, and plain controls.
+// Controls of a document without gradio: the page's menus and lists of runs, and plain controls.
 import * as runChoice from "../page/components/run_choice.js";
 import * as runList from "../page/components/run_list.js";
 import { markup, nothing, render } from "../page/markup.js";
@@ -6,7 +6,7 @@ import * as store from "../page/store.js";
 
 const controls = {}; // by state key: a function that applies the changes of its properties
 
-// Add a menu or list of runs to `root` for the state key `key`; `props` are those of `RunChoice` or `RunList`.
+// Add a menu or list of runs to `root` for the state key `key`; `props` are the properties of `RunChoice` or `RunList`.
 function mountRuns(component, root, key, props) {
   const draws = [];
   const trigger = () => key !== "model" && store.takeInput(key, props.value);
@@ -107,7 +107,7 @@ export function mount(root, { key, kind, ...props }) {
   else mountRuns(kind === "runs" ? runList : runChoice, root, key, props);
 }
 
-// Apply the changes that the store has for controls.
+// Apply the store's changes of controls.
 export function update() {
   const keys = Object.keys(controls);
   for (const [i, changes] of store.takeUpdates(keys).entries()) controls[keys[i]](changes);

@@ -59,7 +59,7 @@ const drawLegendGroup = ([title, lines]) =>
 // Return a function that draws blocks in `place`. A pressed button calls `pick` with its name.
 export function createDocument(place, pick = () => {}) {
   const sorted = {}; // sort order of each table by file or key, which survives a redraw
-  const open = new Set(); // keys of the open folds, since another fold may replace one at its position
+  const open = new Set(); // keys of the open folds, since the position of a fold can change
   const KINDS = {
     Heading: ({ text }) => markup`<h2>${text}</h2>`,
     Text: ({ text, quiet, told }) =>
@@ -91,7 +91,7 @@ export function createDocument(place, pick = () => {}) {
     Table: (value, key) => drawTable(value, sorted[value.file || key] ??= {}),
   };
 
-  // A block's key consists of the titles of the folds around it, its own title or kind, and a count of equal ones.
+  // A block's key consists of the titles of the folds around it, its own title or kind, and a count of equal keys.
   function drawAll(pieces, prefix) {
     const counts = {};
     return pieces.map((block) => {

@@ -1,4 +1,4 @@
-// The grid of all heads in an attention view: a thumbnail per head, and one of another map per layer.
+// The grid of all heads in an attention view: a thumbnail per head, and a thumbnail of another map per layer.
 import { markup, nothing, render } from "../markup.js";
 import { fill, TEXTS } from "../texts.js";
 import { makeHeadRows } from "./matrices.js";
@@ -12,7 +12,7 @@ const COLUMNS = {
   norm: texts.column_norm,
 };
 
-// Arrange layers in as many blocks next to each other as make the thumbnails largest.
+// Arrange layers in blocks next to each other, with the number of blocks that gives the largest thumbnails.
 function arrangeBlocks(layers, columns, [width, height]) {
   const computeSide = (count) => {
     const rows = Math.ceil(layers / count);
@@ -47,7 +47,7 @@ function drawHeadings(ofHeads, last, isInTwoLines) {
   if (!isInTwoLines) return [corner, ...[...ofHeads, { text: last, over: 1 }].map(drawHeading)];
   const columns = ofHeads.reduce((sum, { over }) => sum + over, 1);
   const line = { text: last, over: columns, className: "last" };
-  const isOne = ofHeads.length === 1; // it spans all heads, and also the last column if it is alone in its line
+  const isOne = ofHeads.length === 1; // a single heading spans all heads, and in its own line also the last column
   const others = isOne ? [{ ...ofHeads[0], over: columns }] : [...ofHeads, { text: "", over: 1 }];
   return [corner, drawHeading(line), corner, ...others.map(drawHeading)];
 }

@@ -3,7 +3,7 @@
 //
 //   { legend: [{ name, colour, lighter or null, sign }, ...],
 //     note: text, problems: [text, ...],
-//     x: unit of the reading slider, as "epoch"; null: no slider,
+//     x: unit of the reading slider, such as "epoch"; null: no slider,
 //     plots: [{ title, label, sentence, unit, x: axis label, steps: [text, ...],
 //               shape: "large" or "wide" (of a group in a wide window), whole: only integer ticks, log, zero: draw a line at 0,
 //               range: [low, high], decimals: integer or null (4 significant digits), signed,
@@ -204,7 +204,7 @@ function drawFigure(plot, x, found, choose, windowClass) {
   </figure>`;
 }
 
-// The reading nearest to `at`, if the curves extend that far. Plots may have different x positions.
+// The reading nearest to `at`, if the curves extend to `at`. Plots may have different x positions.
 function findNearest(all, at) {
   const computeDistance = (strip) => Math.abs(strip.dataset.x - at);
   const reaches = all.length && all[0].dataset.x <= at && at <= all.at(-1).dataset.x;

@@ -5,7 +5,7 @@ const [INK, QUIET, PAPER] = ["#111827", "#475569", "#ffffff"];
 const FONT = "system-ui, sans-serif";
 const [MARGIN, LINE, TITLE_SIZE, TEXT_SIZE] = [20, 24, 18, 14];
 const STEPS = 64; // colours of the scale
-const PIXELS = 2; // per unit of a PNG
+const PIXELS = 2; // pixels per unit of a PNG
 
 const formatFont = (size, weight) => [weight, `${size}px`, FONT].join(" ");
 const measure = makeCanvas(1, 1).getContext("2d");
@@ -93,7 +93,7 @@ function toCanvas({ width, height, images, texts, colours }) {
   return canvas;
 }
 
-// Address of an image's pixels, so that the file needs no other file.
+// Data URL of an image, so that the file needs no other file.
 function makeDataUrl(image) {
   if (image.tagName === "CANVAS") return image.toDataURL();
   const copy = makeCanvas(image.naturalWidth, image.naturalHeight);

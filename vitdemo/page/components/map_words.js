@@ -43,7 +43,7 @@ function findStrongest(map, few = 3) {
 }
 const computeShare = (map, chosen) => chosen.reduce((sum, i) => sum + map[i], 0) / computeTotal(map);
 
-// A note if three patches have a third of the attention weights: they may still pass on little.
+// A note if three patches have a third of the attention weights, because these patches may still pass on little.
 export function describeFewPatches(look, { of, layer, incoming }, token, values) {
   if (!["mean", "norm"].includes(of) || incoming || token !== look.tokens.answering) return "";
   const weights = of === "mean" ? values : computeLine(look, "mean", layer, 1, token, false);

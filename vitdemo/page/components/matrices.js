@@ -38,8 +38,8 @@ export async function loadMatrices(url) {
 export const decodeValues = ({ halves, singles }) =>
   singles ?? Float32Array.from(halves, (bits) => HALVES[bits]);
 
-// Functions of a view whose payload has the file `getFile(payload)`: `draw(element, payload, file)` is called when it is
-// loaded, unless other data have arrived.
+// Functions of a view whose payload has the file `getFile(payload)`: `draw(element, payload, file)` is called when the
+// file is loaded, unless other data have arrived.
 export function createFileView(getFile, draw) {
   let asked = 0;
   function showError(element, message) {
@@ -58,8 +58,8 @@ export function createFileView(getFile, draw) {
   return { render: load, showError };
 }
 
-// Tokens other than patches as {code, name (as "the class token"), label (as "class token"), indices}, and the
-// token that the classifier reads.
+// Tokens other than patches as {code, name ("the class token"), label ("class token"), indices}, and the token that the
+// classifier reads.
 export function listTokens(value) {
   const [, stop] = value.answer;
   const p = value.prefix.length;
@@ -119,8 +119,8 @@ function addLine(out, found, layer, map, token, column, weight = 1) {
   return true;
 }
 
-// Place of a layer (from 1) in the set `of`: {set, at (the layer, counted from the set's first one), file (its number)},
-// or null. One file has all layers, or each layer has its own. A rollout may start at a later layer.
+// Place of a layer (from 1) in the set `of`: {set, at (the layer, counted from the set's first layer), file (its
+// number)}, or null. One file has all layers, or each layer has its own. A rollout may start at a later layer.
 function locateLayer(look, of, layer) {
   const set = look.sets[of];
   const at = of === "rollout" ? layer - look.rollout.first + 1 : layer;
@@ -155,7 +155,8 @@ function addHead(look, of, out, layer, head, token, column, weight) {
   return addLine(out, set.rows, at - 1, head - 1, { indices: [0] }, false, weight);
 }
 
-// The attention of `token` to all tokens (N), or with `column` of all tokens to it; null if not loaded.
+// The attention of `token` to all tokens (N) or, with `column`, the attention of all tokens to `token`; null if not
+// loaded.
 export function computeLine(look, of, layer, head, token, column) {
   const out = new Float32Array(look.size);
   if (of === "mean") {

@@ -16,7 +16,7 @@ function parseNumber(text) {
 }
 const getNumber = (cell) => cell.value ?? parseNumber(cell.text);
 
-// Columns as { label, help, numeric }; the first one holds the names of the rows.
+// Columns as { label, help, numeric }; the first column contains the names of the rows.
 const getColumns = (value) =>
   value.columns.map((column, i) =>
     typeof column === "object" ? column : { label: String(column), numeric: i > 0 }

@@ -11,8 +11,8 @@ function describeSteps(done, total, unit) {
   return fill(texts.done, { done: formatNumber(done), total: formatNumber(total), unit });
 }
 
-// The progress of a task in `place`: `show(message)` draws a message, finally only its error. `unit` names the steps
-// ("": no steps are shown); a task that knows no total reports seconds. `others` are elements after the text.
+// The progress of a task in `place`: `show(message)` draws a message or, at the end, only its error. `unit` is the noun
+// for steps ("": no steps are shown). A task without a total reports seconds. `others` are elements after the text.
 export function createProgressLine(unit = texts.steps, ...others) {
   const place = makeElement(markup`<div class="vd-progress"></div>`);
 
@@ -33,7 +33,7 @@ export function createProgressLine(unit = texts.steps, ...others) {
 
 const drawErrors = ({ data, error }) => (error ? [error] : data ?? []).map(drawNotice);
 
-// Return two elements: the `buttons`, and the `progress` of the running task, finally its result.
+// Return two elements: the `buttons`, and the `progress` of the running task, later replaced by the result.
 // - `starts` are { id, text, busy (text while the task runs), task }, `unit` names the steps, `cancelId` is the id of Cancel.
 // - After each step, which has its own text, and at the end, the data of `views` are requested again.
 // - A change of a state key that `getWatched` returns cancels the task and removes its result. By default, none does.

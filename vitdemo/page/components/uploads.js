@@ -43,5 +43,5 @@ export function listFolderFiles(files, systemNames, limit, showMessage) {
   return null;
 }
 
-// The folder of a file in a chosen folder, as "pets/cat". Its last part is the class.
+// The folder of a file in a chosen folder, such as "pets/cat". Its last part is the class.
 export const getFolder = ({ webkitRelativePath }) => webkitRelativePath.split("/").slice(0, -1).join("/");

@@ -1,5 +1,5 @@
 // Results of the classifier: accuracy, coloured confusion matrix, and the misclassified images next to it. A click on a
-// cell of the matrix shows only its images.
+// cell of the matrix shows only the images of the cell.
 import {
   createRoving,
   drawActionButton,
@@ -22,7 +22,7 @@ const formatShade = (isCorrect, share) => {
 
 // The matrix, whose cells of errors are buttons; `choose` is called with true and predicted class.
 function drawMatrix({ classes, matrix }, chosen, choose) {
-  const most = Math.max(1, ...matrix.flatMap((row, i) => row.filter((_, j) => i !== j))); // of the errors, which are few
+  const most = Math.max(1, ...matrix.flatMap((row, i) => row.filter((_, j) => i !== j))); // the largest error count
   const drawCell = (count, i, j) => {
     const total = matrix[i].reduce((sum, each) => sum + each, 0);
     const label = fill(texts.cell, { count, total, true: classes[i], predicted: classes[j] });

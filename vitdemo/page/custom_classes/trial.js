@@ -8,7 +8,7 @@ import { fill, TEXTS } from "../texts.js";
 const texts = TEXTS.custom_classes;
 const SIDE = 224; // pixels of a photo that is sent
 const QUALITY = 0.85;
-const PAUSE = 300; // least milliseconds between an answer and the next photo; a slow server gets longer pauses
+const PAUSE = 300; // minimum milliseconds between an answer and the next photo; a slow server gets longer pauses
 const MAX_SHOWN = 8;
 
 const MARKUP = markup`
@@ -32,7 +32,7 @@ function create(element, { upload }) {
   };
   const live = createCamera(video, showMessage);
   let isLive = false; // whether the camera is open
-  let turn = 0; // number of the camera's present use; answers of earlier ones start no further photo
+  let turn = 0; // number of the camera session; answers for earlier sessions start no further photo
   let drawn = {}; // the last payload
 
   function show(what) {

@@ -104,7 +104,7 @@ function createEditor(element, { upload }) {
 
   // Images that are dropped on a class are added to it.
   const makeDragListener = (isOver) => (event) => {
-    event.preventDefault(); // allows to drop
+    event.preventDefault(); // required to allow dropping
     event.currentTarget.classList.toggle("over", isOver);
   };
   const makeDropListener = (name) => (event) => {
@@ -162,7 +162,7 @@ function createEditor(element, { upload }) {
 function createShutter(findPart, showMessage, send) {
   const screen = findPart("screen");
   const live = createCamera(screen.querySelector("video"), showMessage);
-  let taken = null; // name of the class that photos are added to
+  let taken = null; // name of the class to which photos are added
   let timer = null;
   let shots = [];
 
@@ -236,7 +236,7 @@ function createModels(element) {
   let drawn = { missing: "" }; // the last payload
   let running = false; // whether a task runs
   let asksWho = false; // whether the question before fine-tuning is shown
-  let message = nothing; // about the last task or action
+  let message = nothing; // message about the last task or action
 
   function showMessage(text) {
     message = text ? drawNotice(text) : nothing;
@@ -276,7 +276,7 @@ function createModels(element) {
     can_fine_tune: () => drawButton(texts.fine_tune, askWho),
   };
 
-  // Ask who may see the model before the images are used; the first answer, only the user, is chosen.
+  // Ask who may see the model before the images are used. Initially, "only the user" is chosen.
   function askWho() {
     showMessage(drawn.refusal);
     if (drawn.refusal) return;

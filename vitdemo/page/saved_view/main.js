@@ -1,5 +1,5 @@
 // The entry module of a saved view: attention maps and predictions of one image, without a server. Saved data answer
-// the requests of the store, and the views are those of the page.
+// the requests of the store, and the views are the same as on the page.
 import { connect, matchTheme } from "../connection.js";
 import "../explore/attention_maps/view.js";
 import "../explore/predictions/view.js";

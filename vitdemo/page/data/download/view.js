@@ -1,5 +1,5 @@
 // The download of CIFAR-10: a banner above all tabs, and cards, which `drawNotice` draws instead of messages about the
-// missing dataset. All have the same state.
+// missing dataset. The banner and all cards have the same state.
 import { cards } from "../../components/shared.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
@@ -9,7 +9,7 @@ const texts = TEXTS.download;
 const READY_MS = 6000; // how long the banner reports the end of a download
 const buttonTexts = { missing: texts.download, stopped: texts.continue, failed: texts.again };
 let shown = { state: "missing", done: 0, text: "" };
-let hasRun = false; // since the page was loaded
+let hasRun = false; // whether a download has run since the page was loaded
 
 function describeDownload({ state, text }, kind) {
   if (state === "running") return fill(texts.running, { progress: text || texts.connecting });

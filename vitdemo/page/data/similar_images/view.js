@@ -1,7 +1,6 @@
-// Scatter plots of test images, and the nearest neighbours of the current image. One sheet holds all thumbnails;
-// each dot shows its part of it.
-// Colours that are distinguishable with colour blindness (Okabe & Ito 2008), combined with shapes:
-// 8 x 5 = 40 different pairs, which repeat for more classes.
+// Scatter plots of test images, and the nearest neighbours of the current image. One sheet contains all thumbnails;
+// each dot shows one part of the sheet. Colours that are distinguishable with colour blindness (Okabe & Ito 2008),
+// combined with shapes: 8 x 5 = 40 different pairs, which repeat for more classes.
 import { createDocument } from "../../components/documents.js";
 import { createRoving } from "../../components/shared.js";
 import { createTaskPanel } from "../../components/task_panel.js";
@@ -125,7 +124,7 @@ defineTaskView("neighbours", {
   text: texts.find_neighbours,
   parts: markup`<div class="article"></div>`,
   create(place) {
-    let opening = null; // of the drawn images
+    let opening = null; // how `store.openImage` opens the drawn images
     const drawBlocks = createDocument(place, (number) => openTestImage(opening, number));
     return ({ blocks, open }) => {
       opening = open;

@@ -36,7 +36,7 @@ function countBlocks(rows, width, rowHeight) {
   return counts.reduce((best, each) => computeMisfit(each) < computeMisfit(best) ? each : best);
 }
 
-// `thumbnails` are in reading order; without `isSorted`, a row has the heads of one layer in their order. `top` is the
+// `thumbnails` are in reading order; without `isSorted`, a row contains the heads of one layer by index. `top` is the
 // maximum of a common colour scale, or null. `set` is "head" or "norm-head".
 export function makeHeadsFigure(
   look,

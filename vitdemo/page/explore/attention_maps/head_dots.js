@@ -11,8 +11,8 @@ function roundUp(value) {
   return [1, 2, 3, 4, 5, 6, 8, 10].find((digit) => digit * power >= value) * power;
 }
 
-// Draw the heads of `look` in `place`, and mark the chosen head. If the map combines all heads, mark those of its layer.
-// A click on a dot calls `choose({layer, head})`.
+// Draw the heads of `look` in `place`, and mark the chosen head. If the map combines all heads, mark the heads of its
+// layer. A click on a dot calls `choose({layer, head})`.
 export function drawHeadDots(place, look, { of, layer: chosenLayer, head: chosenHead }, choose) {
   const { layers, distances } = look;
   const top = roundUp(Math.max(...distances.flat(), 0.01));
@@ -27,7 +27,7 @@ export function drawHeadDots(place, look, { of, layer: chosenLayer, head: chosen
     const numbers = { layer, head, distance: distance.toFixed(2), entropy: entropy.toFixed(2) };
     const label = fill(texts.thumbnail_head, numbers);
     const kind = layer === chosenLayer ? "of-layer" : "";
-    // A button with data-pick is printed, unlike others.
+    // A button with data-pick is printed, unlike other buttons.
     return markup`<button type="button" class=${kind} title=${label} aria-label=${label}
       aria-pressed=${String(isChosen({ layer, head }))} data-pick="${layer}-${head}" style=${style}
       @click=${() => choose({ layer, head })}></button>`;

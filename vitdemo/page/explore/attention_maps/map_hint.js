@@ -1,10 +1,10 @@
-// A hint on the large map, until the user has used the map once. The browser remembers this.
+// A hint on the large map, until the user has used the map once. This is saved in the browser.
 import { makeElement, markup } from "../../markup.js";
 import { TEXTS } from "../../texts.js";
 
 const texts = TEXTS.attention_maps;
-const KEY = "vitdemo-map-used"; // of localStorage
-const ENOUGH = 3; // patches at which the user has pointed; a pointer that only crosses a corner shows fewer
+const KEY = "vitdemo-map-used"; // key of localStorage
+const ENOUGH = 3; // number of patches under the pointer that count as use; crossing a corner does not count
 
 function isUsed() {
   try {

@@ -52,7 +52,7 @@ const getLabel = (name) => store.keys[name].label;
 const drawOptions = (values) =>
   Object.entries(values).map(([value, text]) => markup`<option value=${value}>${text}</option>`);
 
-// The layout of the view. `choose` changes the state, `fold` has the settings of rollout, `saves` are buttons.
+// The layout of the view. `choose` changes the state, `fold` contains the settings of rollout, and `saves` are buttons.
 function drawLayout({ choose, fold, saves }) {
   const read = (name, property) => ({ target }) => choose({ [name]: target[property] });
   const showMap = ({ target }) => choose(parseSource(target.value));
@@ -117,15 +117,15 @@ function drawLayout({ choose, fold, saves }) {
   </div>`;
 }
 
-// The state keys of the view. Without `source`, the map is the one with the highest mean score.
+// The state keys of the view. Without `source`, the map with the highest mean score is shown.
 const OPTIONS = [
   ...["source", "column", "head", "token", "direction", "order"],
   ...["across", "scale", "colour", "view", "opacity"],
 ];
-const COLUMNS = store.keys.column.choices; // maps in the grid's last column: the one that was chosen last
+const COLUMNS = store.keys.column.choices; // maps for the grid's last column, which shows the last chosen map
 const clampNumber = (number, top) => clamp(Math.round(Number(number)) || 1, 1, top);
 
-// The map of an entry of the menu, as "rollout" or "head 2".
+// The map of an entry of the menu, such as "rollout" or "head 2".
 function parseSource(entry) {
   const [of, head] = entry.split(" ");
   return head ? { of, head: Number(head) } : { of };
@@ -138,12 +138,12 @@ function create(element) {
   const [where, large, wall] = [findPart("where"), findPart("large"), findPart("wall")];
   const state = { ...store.state }; // the selection, within the limits of the drawn model
   let look = null; // the drawn payload, with its matrices and tokens
-  let newest = 0; // number of the latest payload; earlier ones that arrive late are ignored
+  let newest = 0; // number of the latest payload; earlier payloads that arrive late are ignored
   let pointed = null; // number of the patch under the pointer
   let other = "rollout"; // the map in the last column of the grid
   let set = "head"; // the heads' maps in the grid: attention weights, or "norm-head"
   let cursor = 0; // the patch at the keyboard cursor
-  let commonTop = null; // the maximum of the colour scale of all heads, if they have the same
+  let commonTop = null; // the maximum of the colour scale, if all heads have the same scale
 
   // --- the selection ---
 
@@ -202,7 +202,7 @@ function create(element) {
     document.dispatchEvent(new CustomEvent("vitdemo:drawn", { detail }));
   }
 
-  // The legend has the values at both ends and, unless the scale is linear, in the middle of the colours.
+  // The legend shows the values at both ends and, unless the scale is linear, in the middle of the colours.
   function drawLegend(limit, signed) {
     const formatValue = signed
       ? (value) => value.toFixed(2)
@@ -279,7 +279,7 @@ function create(element) {
     return [wall.clientWidth, narrow ? 600 : Math.max(large.clientHeight + 70, 240)];
   }
 
-  // Build the grid; the focus stays on its thumbnail.
+  // Build the grid; the focus remains on the same thumbnail.
   function drawHeads() {
     const focused = heads.listThumbnails().find(({ button }) => button === document.activeElement);
     heads.draw(look, { order: state.order, across: state.across, set, other, room: computeRoom() });

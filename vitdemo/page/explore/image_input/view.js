@@ -41,10 +41,10 @@ function create(element, { upload }) {
   let at = 0.5; // position of the square along the longer side, 0 to 1
   let refusal = ""; // the last message about an image that was not shown
   let shown = null; // the last image that the server accepted
-  let sent = 0; // number of the latest image; earlier ones that finish late are ignored
+  let sent = 0; // number of the latest image; earlier images that finish late are ignored
   let photo = null; // the last uploaded photo: { file, path }
 
-  // Show a problem, or a step that `isRunning`, which covers the image, so that nothing below moves.
+  // Show a problem, or a running step. The message covers the image, so that nothing below moves.
   function showMessage(text, isRunning = false) {
     findPart("say").textContent = text;
     findPart("say").classList.toggle("running", isRunning);
@@ -178,7 +178,7 @@ function create(element, { upload }) {
   // --- payloads from the server ---
 
   function render({ label, notice: problem, picture, size, words }, state) {
-    showMessage(shown ? "" : refusal); // a refusal of the URL's image stays while the first photo is shown
+    showMessage(shown ? "" : refusal); // a refusal of the URL's image remains while the first photo is shown
     shown = state.image;
     at = shown.at;
     whole.classList.toggle("small", Math.max(...size) <= 128);
@@ -194,7 +194,7 @@ function create(element, { upload }) {
     );
   }
 
-  // The server refused the image: restore the previous one, or the first photo.
+  // The server refused the image: restore the previous image, or the first photo.
   function showError(text) {
     const before = shown ?? store.getInitialImage();
     const isOther = JSON.stringify(before) !== JSON.stringify(store.state.image);

@@ -2,7 +2,7 @@
 // rows, columns, and one bit per patch.
 import * as store from "../../store.js";
 
-// All keys of changes. A preset shows whether the state has its changes.
+// All keys of changes. The button of a preset is pressed if the state contains its changes.
 export const KEYS = [
   ...["pieces", "rotate", "brightness", "blur", "noise", "jpeg", "seed", "patches", "removed"],
 ];
@@ -12,7 +12,7 @@ export function encode(cells, [rows, columns]) {
   return cells.length ? `${rows}.${columns}.${bits.toString(16)}` : "";
 }
 
-// The removed patches; none if `code` is invalid or of another grid.
+// The removed patches; no patches if `code` is invalid or belongs to another grid.
 export function decode(code, [rows, columns]) {
   const [, grid, digits] = /^(\d+\.\d+)\.([0-9a-f]{1,1024})$/.exec(code) ?? [];
   if (grid !== `${rows}.${columns}`) return [];

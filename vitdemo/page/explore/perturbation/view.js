@@ -27,7 +27,7 @@ function toggle(cell) {
   );
 }
 
-// A button with data-pick is printed, unlike others.
+// A button with data-pick is printed, unlike other buttons.
 function drawPatch(cell, columns, isRemoved) {
   const label = fill(texts.remove_patch, {
     row: Math.floor(cell / columns) + 1,
@@ -175,7 +175,7 @@ function removeMostAttended() {
   removeRanked();
 }
 
-// Remove patches for one of the waiting clicks. The next one needs the ranking of the image without them.
+// Remove patches for one of the waiting clicks. The next click needs the ranking of the image without these patches.
 function removeRanked() {
   if (waiting?.key !== getKey() || attention?.key !== getKey()) return;
   const { clicks } = waiting;
@@ -191,7 +191,7 @@ function removeRanked() {
   if (clicks > 1) waiting = { key: getKey(), clicks: clicks - 1 };
 }
 
-// Remove random patches, as many as are removed: the baseline of the most attended patches.
+// Remove the same number of random patches instead: the baseline of the most attended patches.
 function removeRandom() {
   if (!shown) return;
   const order = [...Array(shown.grid[0] * shown.grid[1]).keys()];
@@ -230,7 +230,7 @@ store.watch(["open_fold"], ({ open_fold: open }) => {
 store.watch(["first_blocked", "last_blocked"], (state) => {
   if (state.last_blocked >= state.first_blocked) openFold("knockout");
 });
-// A lesson speaks of a control in a fold.
+// A lesson refers to a control in a fold.
 document.addEventListener("vitdemo:reveal", ({ target }) => {
   if (target.closest("#hands-more")) openFold("sliders");
   if (target.closest("#knockout")) openFold("knockout");

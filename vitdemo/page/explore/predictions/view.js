@@ -1,5 +1,5 @@
-// The predictions: the chosen model's first, with its classes, then each other model's in one line that can be opened.
-// The true class of a test image is marked, and an image unlike the training images has a warning. One sentence is for
+// The predictions of the chosen model, with its classes, then of each other model, in one line that can be opened. The
+// true class of a test image is marked, and an image unlike the training images has a warning. One sentence is for
 // screen readers.
 import { drawClassBar } from "../../components/class_bars.js";
 import { drawNotice, formatProbability } from "../../components/shared.js";
@@ -43,7 +43,7 @@ function describePredictions({ label, models }) {
 }
 
 function create(element) {
-  let drawn = { cards: nothing, spoken: "", notes: [] }; // the last predictions, which stay during an error
+  let drawn = { cards: nothing, spoken: "", notes: [] }; // the last predictions, which remain during an error
   function show(problems) {
     draw(
       markup`<div class="answers">

@@ -1,7 +1,7 @@
-// The progress in each lesson, which is saved in this browser only.
+// The progress in each lesson, which is saved only in this browser.
 import * as store from "../../store.js";
 
-const KEY = "vitdemo-lessons"; // of localStorage; the value maps the name of each lesson to its progress
+const KEY = "vitdemo-lessons"; // key of localStorage; the value maps the name of each lesson to its progress
 // Steps count from 0 here: the current step, all completed steps, answers by step, and whether the first answer to
 // each question was correct.
 const START = { step: 0, done: [], answers: {}, right: {} };

@@ -23,7 +23,8 @@ export function mark({ ring, cover }) {
   if (cover) marks.textContent += ` ${cover}, ${cover} * { visibility: hidden !important; }`;
 }
 
-// Scroll to an element as soon as it is visible. Folds with it, or with the `control` of a task, are opened.
+// Scroll to an element as soon as it is visible. Folds that contain the element, or the `control` of a task, are
+// opened.
 export function seek(selector, control = "") {
   sought = { selector, end: Date.now() + SEEK_TIME };
   folded = [selector, control].filter(Boolean);
@@ -39,8 +40,8 @@ function unfold() {
   });
 }
 
-// Open the element if it is a closed accordion, whose content gradio adds later; otherwise the folds that contain it.
-// gradio undoes a click that comes too early, so the result is false until the accordion is open. The user opens an
+// Open the element if it is a closed accordion, whose content gradio adds later; otherwise, open the folds that contain
+// it. gradio undoes a click that comes too early, so the result is false until the accordion is open. The user opens an
 // accordion if this is the task.
 function open(found) {
   const label = found.matches(".gr-accordion") ? found.querySelector(".label-wrap") : null;
@@ -58,8 +59,8 @@ function reveal(found) {
   const panel = document.querySelector("#lesson .lesson").getBoundingClientRect();
   const free = panel.width < window.innerWidth ? window.innerHeight : panel.top;
   const { top, bottom, height } = found.getBoundingClientRect();
-  if (top >= 0 && (bottom <= free || (top < free / 2 && height > free))) return; // it is visible already
-  // Scroll as little as necessary, so that the context above it stays visible.
+  if (top >= 0 && (bottom <= free || (top < free / 2 && height > free))) return; // the element is already visible
+  // Scroll as little as necessary, so that the context above the element remains visible.
   window.scrollBy({ top: top < 0 || height > free - 40 ? top - 20 : bottom - free + 20 });
 }
 

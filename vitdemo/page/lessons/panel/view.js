@@ -48,7 +48,7 @@ const isDone = () => readProgress().done.includes(getSavedStep());
 
 // Open a lesson; `teach` is "1" in teach mode, which lasts until the lesson is closed.
 export function begin(lesson, step, teach = store.state.teach) {
-  leave(); // so that the same lesson starts again, too
+  leave(); // so that the same lesson also starts again
   store.set({ lesson, step, teach });
 }
 
@@ -72,7 +72,7 @@ function exit() {
   document.querySelector("#tabs [role=tab][aria-selected=true]")?.focus({ preventScroll: true });
 }
 
-// The view of a step: its own, or the view of an earlier step.
+// The view of a step, or of an earlier step if the step has no view.
 const findView = (step) => content.lesson.steps.slice(0, step).findLast(({ opens }) => opens)?.opens;
 
 // --- drawing ---
@@ -120,7 +120,7 @@ function render(data, state) {
   else drawEnd();
   findPart("body").scrollTop = 0;
   findPart("title").focus({ preventScroll: true });
-  // Later, since the store may draw other views at the moment.
+  // Called later, since the store may be drawing other views.
   queueMicrotask(() => openView(step, isNext));
 }
 
@@ -169,7 +169,7 @@ function drawTask() {
   spotlight.mark({ ring, cover: question && done ? "" : cover });
 }
 
-// Draw the result of the lesson, and a button for the next one.
+// Draw the result of the lesson, and a button for the next lesson.
 function drawEnd() {
   const { lesson: { goal, steps }, next } = content;
   const { done, right } = readProgress();
@@ -265,8 +265,8 @@ document.addEventListener("click", ({ target }) => {
   if (!place?.contains(target)) spotlight.brighten();
 }, true);
 
-// In teach mode, keys of a presenter's remote turn the steps. A map or a button that was clicked has the focus, but keys
-// are for it only after the Tab key. Keys that change the value of a field are always for the field.
+// In teach mode, keys of a presenter's remote change the step. A clicked map or button has the focus, but receives keys
+// only after the Tab key. A field always receives the keys that change its value.
 const isField = (target) => target.matches("input, select, textarea, [contenteditable], [role=slider]");
 const MOVES = { ArrowRight: goOn, PageDown: goOn, ArrowLeft: goBack, PageUp: goBack };
 let isPointerFocus = true;

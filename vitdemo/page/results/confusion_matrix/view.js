@@ -1,4 +1,4 @@
-// Confusion matrix of buttons with arrow-key navigation. At its right are the images of the chosen cell; without a
+// Confusion matrix of buttons with arrow-key navigation. To its right are the images of the chosen cell or, without a
 // cell, a list of the largest errors. The cell is a text of the view state: true and predicted class.
 import { createDocument } from "../../components/documents.js";
 import { createGallery, resetPageOf } from "../../components/gallery.js";
@@ -22,7 +22,7 @@ function choose(cell) {
   scrolls = isNew;
 }
 
-// Scroll as little as necessary: the chosen cell stays visible.
+// Scroll as little as necessary, so that the chosen cell remains visible.
 function scrollToImages() {
   requestAnimationFrame(() =>
     document.querySelector("#cell-pictures .pictures > *")?.scrollIntoView({ block: "nearest" })

@@ -23,7 +23,7 @@ store.watch(MODEL, (_, changes) => {
   if (!Object.keys(ANY_CLASS).some((name) => name in changes)) change(ANY_CLASS);
 });
 
-// The order "likeliest label error first" is only used for label errors.
+// The order "likeliest label error first" is used only for label errors.
 function chooseKind(kind) {
   store.set({ "errors.kind": kind });
   if (kind === "label_errors") change({ "errors.order": "doubtful_label" });
@@ -49,7 +49,7 @@ function choosePair([first, second]) {
   });
 }
 
-// A row of buttons with counts; `isPressed(chip)` marks the pressed ones.
+// A row of buttons with counts; `isPressed(chip)` marks the pressed buttons.
 function drawChips(chips, group, isPressed, choose) {
   const countInRow = (buttons) =>
     buttons.filter(({ offsetTop }) => offsetTop === buttons[0].offsetTop).length;

@@ -57,7 +57,7 @@ function drawRow({ name, isTested, spoken, marks }, plot, isChosen) {
   }</button>`;
 }
 
-// The values of the class under the pointer or with the focus stand below the plot.
+// The values of the class under the pointer or with the focus are shown below the plot.
 function createPlot(place) {
   const keys = createRoving(() => 1);
   let drawn = null;

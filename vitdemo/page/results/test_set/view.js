@@ -11,7 +11,7 @@ const texts = TEXTS.test_set;
 const TESTS = "results.tests";
 const MAX_FILES = 1000; // per folder; the server has the same limit
 
-// With an own test set, compare the chosen model on both test sets; the user may choose another comparison.
+// With a user's test set, compare the chosen model on both test sets; the user may choose another comparison.
 store.watch([TESTS], (state, changes) => {
   if ("results.other" in changes) return; // from the URL, or chosen together with the test set
   const other = state[TESTS] ? texts.same_model : "";
@@ -25,7 +25,7 @@ function createTestSet(element, { upload }) {
   const drawTable = createDocument(table);
   let drawn = null; // the last payload
   let running = false; // whether the evaluation runs
-  let message = nothing; // about the last upload or evaluation
+  let message = nothing; // message about the last upload or evaluation
 
   function showMessage(text) {
     message = text ? drawNotice(text) : nothing;

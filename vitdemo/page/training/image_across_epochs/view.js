@@ -32,10 +32,10 @@ function waitForScroll(element) {
 
 function create(element) {
   let data = null; // the last animation
-  let timer = null; // of the animation, while it is played
+  let timer = null; // timer of the running animation
 
   const getChosenIndex = () => findEpochIndex(data, store.state[KEYS.epoch]);
-  // The last epoch and layer stay the last ones when an epoch is added.
+  // A choice of the last epoch or layer is 0, so it follows when an epoch is added.
   const chooseEpoch = (i) => store.set({ [KEYS.epoch]: i < data.epochs.length - 1 ? data.epochs[i] : 0 });
   const chooseLayer = (l) => store.set({ [KEYS.layer]: l < data.layers ? l : 0 });
   const isAtEnd = () => getChosenIndex() === data.epochs.length - 1;

@@ -6,7 +6,7 @@ import * as store from "../../store.js";
 import { TEXTS } from "../../texts.js";
 
 const texts = TEXTS.train_model;
-const [POLL_SECONDS, IDLE_POLL_SECONDS] = [2, 10]; // while a run is in progress, and while others may start one
+const [POLL_SECONDS, IDLE_POLL_SECONDS] = [2, 10]; // seconds while a run is in progress, and otherwise
 const pollSeconds = ({ in_progress: isInProgress }) => (isInProgress ? POLL_SECONDS : IDLE_POLL_SECONDS);
 
 store.define("training_jobs", {
@@ -32,7 +32,7 @@ store.define("live_curves", {
   },
 });
 
-// Request the runs again, after the user started or changed one.
+// Request the runs again after the user started or changed a run.
 export const update = () => ["training_jobs", "live_curves", "training_runs"].forEach(store.invalidate);
 
 export function openPanel() {

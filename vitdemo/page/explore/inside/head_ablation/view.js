@@ -1,5 +1,5 @@
-// Head ablation: a button for each head, coloured by its effect on the prediction; a pressed button
-// means "off". `state.heads_off` lists the heads that are off, as "3.1 4.2" (layer.head, from 1).
+// Head ablation: a button for each head, coloured by its effect on the prediction; a pressed button means "off".
+// `state.heads_off` lists the heads that are off, such as "3.1 4.2" (layer.head, from 1).
 import {
   drawAbout,
   drawCaption,

@@ -83,7 +83,7 @@ function drawPatches(value, layer) {
   </div>`;
 }
 
-let isBeforeFirst = false; // whether the embedding is shown, for which the page's slider has no place
+let isBeforeFirst = false; // whether the embedding is shown, which is not on the page's slider
 
 store.define("logit_lens", {
   skeleton: "rows",

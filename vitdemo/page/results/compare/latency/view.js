@@ -1,4 +1,4 @@
-// Buttons that measure the latency, and the description of the latencies. The table of models shows them, too.
+// Buttons that measure the latency, and the description of the latencies. The table of models also shows the latencies.
 import { createDocument } from "../../../components/documents.js";
 import { createTaskPanel } from "../../../components/task_panel.js";
 import { markup, render } from "../../../markup.js";

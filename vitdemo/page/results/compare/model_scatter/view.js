@@ -15,7 +15,7 @@ const KINDS = { model: texts.model, results: texts.results, ablation: texts.abla
 const X = "compare.x";
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 14, 10, 40]; // margins in pixels
 const RADIUS = { model: 7, results: 5.5, ablation: 4 };
-const REACH = 24; // pixels, from the pointer to the nearest dot
+const REACH = 24; // maximum pixels from the pointer to the nearest dot
 const LETTER = 7; // pixels, width of a letter of a label
 const LINE = 14; // pixels, height of a label
 const GAP = 8; // pixels between two labels
@@ -152,7 +152,7 @@ function create(element) {
   plot.addEventListener("pointerleave", () => mark(null));
   plot.addEventListener("focusin", (event) => mark(findDot(event)));
   plot.addEventListener("focusout", () => mark(null));
-  // The first tap shows the card, and the second one opens the model.
+  // The first tap shows the card, and the second tap opens the model.
   plot.addEventListener("click", (event) => {
     const [before, dot] = [marked, findNearest(event)];
     if (dot && (event.pointerType !== "touch" || dot === before)) open(dot.model);
