@@ -7,14 +7,14 @@ import { drawTable } from "./table.js";
 
 // Black or white text, whichever has more contrast on the colour (WCAG 2.1, relative luminance).
 function getInk(rgb) {
-  const linear = (part) => (part <= 10 ? part / 3294.6 : ((part / 255 + 0.055) / 1.055) ** 2.4);
-  const [red, green, blue] = rgb.map(linear);
+  const linearise = (part) => (part <= 10 ? part / 3294.6 : ((part / 255 + 0.055) / 1.055) ** 2.4);
+  const [red, green, blue] = rgb.map(linearise);
   return (0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05) ** 2 > 0.05 * 1.05 ? "#000" : "#fff";
 }
 export const formatCellStyle = (rgb) => `background: rgb(${rgb.join(" ")}); color: ${getInk(rgb)}`;
 export const parseHex = (colour) => [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16));
 
-// Number with sign, as +0.25 or −0.25; 0.00 without a sign.
+// Number with sign, such as +0.25 or −0.25; 0.00 without a sign.
 export function formatSigned(value, digits = 2) {
   const text = Math.abs(value).toFixed(digits);
   return (Number(text) === 0 ? "" : value > 0 ? "+" : "−") + text;

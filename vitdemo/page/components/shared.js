@@ -71,17 +71,17 @@ export function formatRamp(signed) {
   return `linear-gradient(to right, ${stops.join(", ")})`;
 }
 
-// A change of a probability in percentage points, as "+1.2", "−0.3" or "±0.0".
+// A change of a probability in percentage points, such as "+1.2", "−0.3" or "±0.0".
 export function formatChange(before, now) {
   const difference = 100 * (now - before);
   const sign = Math.abs(difference) < 0.05 ? "±" : difference > 0 ? "+" : "−";
   return sign + Math.abs(difference).toFixed(1);
 }
 
-// A class probability, as "12.3%".
+// A class probability, such as "12.3%".
 export const formatProbability = (share) => `${(100 * share).toFixed(1)}%`;
 
-// A percentage with enough digits for small values, as "12.3%" or "0.041%".
+// A percentage with enough digits for small values, such as "12.3%" or "0.041%".
 export function formatPercent(share) {
   const number = 100 * share;
   if (number === 0 || Math.abs(number) >= 1) return `${number.toFixed(1)}%`;
@@ -94,7 +94,7 @@ export function parsePayload({ value }) {
   return JSON.parse(value.text, (_, each) => value.files[each?.["file#"]] ?? each);
 }
 
-// Convert **bold** and `code` to templates; everything else stays text.
+// Convert **bold** and `code` to templates; everything else remains text.
 export function drawMarkdown(text) {
   return text.split(/(\*\*.+?\*\*|`[^`]+`)/).map((part) => {
     if (/^\*\*.+\*\*$/.test(part)) return markup`<strong>${part.slice(2, -2)}</strong>`;
@@ -115,10 +115,10 @@ export function drawNotice(sentence) {
 export const drawActionButton = (text, click, id = nothing) =>
   markup`<button type="button" class="vd-download" id=${id} @click=${click}>${text}</button>`;
 
-// CSS of an element with image `at` of a sheet, which has images of equal size in `columns` and `rows`.
+// CSS of an element with image `at` of a sheet, whose images of equal size are in `columns` and `rows`.
 export function formatSheetStyle({ url }, at, columns, rows = 1) {
-  const along = (place, all) => (all > 1 ? (100 * place) / (all - 1) : 0);
-  const [x, y] = [along(at % columns, columns), along(Math.floor(at / columns), rows)];
+  const computePosition = (place, all) => (all > 1 ? (100 * place) / (all - 1) : 0);
+  const [x, y] = [computePosition(at % columns, columns), computePosition(Math.floor(at / columns), rows)];
   const size = `${100 * columns}% ${100 * rows}%`;
   return `background-image: url("${url}"); background-size: ${size}; background-position: ${x}% ${y}%`;
 }
@@ -144,7 +144,7 @@ export async function copyText(text, name, type) {
   }
 }
 
-// A spreadsheet would compute a name that begins with "=" or "@", so it gets an apostrophe.
+// A spreadsheet would compute a name that begins with "=" or "@", so the name gets an apostrophe.
 const asText = (cell) => (/^[=@]/.test(cell) ? `'${cell}` : cell);
 
 export const formatCsv = (rows) =>
@@ -263,11 +263,12 @@ export function observePage(handle, wait) {
 // Number of the patch under the pointer, in an element that shows a grid of patches.
 export function findPatch(element, [rows, columns], { clientX, clientY }) {
   const box = element.getBoundingClientRect();
-  const at = (share, count) => clamp(Math.floor(share * count), 0, count - 1);
-  return at((clientY - box.top) / box.height, rows) * columns + at((clientX - box.left) / box.width, columns);
+  const computeIndex = (share, count) => clamp(Math.floor(share * count), 0, count - 1);
+  return computeIndex((clientY - box.top) / box.height, rows) * columns +
+    computeIndex((clientX - box.left) / box.width, columns);
 }
 
-// Move a ring to a patch, or hide it if the number is no patch.
+// Move a ring to a patch, or hide the ring if there is no patch with this number.
 export function placeRing(ring, [rows, columns], number) {
   ring.hidden = !(number >= 0);
   const [top, left] = [Math.floor(number / columns) / rows, (number % columns) / columns];

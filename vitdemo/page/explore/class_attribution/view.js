@@ -1,5 +1,6 @@
 // Attribution maps of a class in one row, with their faithfulness scores as bars, and the curves of the test. The view
-// has two elements: #why-maps has the maps and the tasks, #why-meter the curves, numbers and explanations.
+// has two elements: #why-maps contains the maps and the tasks. #why-meter contains the curves, numbers and
+// explanations.
 import { createDocument } from "../../components/documents.js";
 import { drawMapRow } from "../../components/maps.js";
 import { drawNotice } from "../../components/shared.js";
@@ -25,9 +26,9 @@ const panel = createTaskPanel({ starts, cancelId: "why-cancel", views: [VIEW], g
 // --- the bars below the maps ---
 
 function drawBar({ low, high, random, baselines }, { points, text, verdict, title, is_better }, colour) {
-  const at = (value) => (100 * (value - low)) / (high - low || 1);
+  const computePlace = (value) => (100 * (value - low)) / (high - low || 1);
   const drawPart = (className, from, to, name = nothing) => {
-    const [left, right] = [at(Math.min(from, to)), at(Math.max(from, to))];
+    const [left, right] = [computePlace(Math.min(from, to)), computePlace(Math.max(from, to))];
     return markup`<i class=${className} style="left: ${left}%; width: ${right - left}%" title=${name}></i>`;
   };
   const label = fill(texts.score, { points: text, verdict: title });
@@ -99,7 +100,7 @@ function createMaps(element) {
     render(data) {
       draw(data.row.intro, drawMaps(data));
       panel.buttons.hidden = false;
-      slow.hidden = !data.has_slow && !slow.disabled; // it shows the state of a running task
+      slow.hidden = !data.has_slow && !slow.disabled; // the button shows the state of a running task
     },
     showError(text) {
       draw("", drawNotice(text));
