@@ -89,7 +89,7 @@ def make_key(value: object) -> Hashable:
     if isinstance(value, (tuple, list)):
         return tuple(map(make_key, value))
     if isinstance(value, Image.Image):
-        if not hasattr(value, "vitdemo_key"):  # stored, as images are never modified
+        if not hasattr(value, "vitdemo_key"):  # key is stored, as images do not change
             value.vitdemo_key = value.mode, value.size, _digest(value.tobytes())
         return value.vitdemo_key
     if isinstance(value, Tensor):

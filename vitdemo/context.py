@@ -50,8 +50,8 @@ class Prediction:
     `input_image` (S, S, 3) uint8 is the crop at the model's resolution. `probabilities` (C,) are
     float32, with C = 0 for a model without classes. `grid` is the number of patch rows and columns,
     or None for a model without patches. `similarity_percentile` is the percentage of validation
-    images that are less similar to the training images than this image. It is None without
-    `reference_features.npz`.
+    images that are less similar to the training images than this image. The percentile is None
+    without `reference_features.npz`.
     """
 
     run: Run
@@ -86,7 +86,7 @@ class AppContext:
         # The last read of each folder: the stamp (see `get_run_stamp`), and the run or
         # `PretrainingError`. Other errors are not stored, since they can end without a new stamp.
         self._reads_by_folder: dict[Path, tuple[tuple, Run | PretrainingError]] = {}
-        self._runs_by_name: dict[tuple[Path, str], Run] = {}  # by folder and displayed name
+        self._runs_by_name: dict[tuple[Path, str], Run] = {}  # (folder, displayed name) -> run
         self._thread_count = torch.get_num_threads()
         self._active_passes = 0  # number of forward passes in progress
         self._passes_lock = threading.Lock()
@@ -97,7 +97,7 @@ class AppContext:
         self._private_roots: dict[str, Path] = {}  # folders of private runs, by user
         # By id: the session that owns the test set (None: all users), and the test set.
         self._user_test_sets: dict[str, tuple[str | None, UserTestSet]] = {}
-        self.user_test_set: UserTestSet | None = None  # see `with_test_set`
+        self.user_test_set: UserTestSet | None = None  # test set of `with_test_set`
 
     @contextmanager
     def list_once(self) -> Iterator[None]:
@@ -286,7 +286,7 @@ class AppContext:
         """Return the prediction of `run`'s model for an RGB image. Raises `RunError`."""
         model = self.load_model(run)
         seen, pixels = self.prepare_input(run.preprocessing, image)
-        if (known := self.cache.get((_trace_model, run, seen))) is not None:  # cached trace
+        if (known := self.cache.get((_trace_model, run, seen))) is not None:  # from the trace
             features, logits = known.features, known.logits  # (D,), (C,)
         else:
             features, logits = self._features_and_logits(model, run, seen, pixels)
@@ -329,7 +329,7 @@ class AppContext:
         try:
             yield
         finally:
-            # Not the thread's previous value, which is already reduced in a new thread.
+            # Restore the full count, because a new thread may start with a reduced count.
             torch.set_num_threads(self._thread_count)
             with self._passes_lock:
                 self._active_passes -= 1

@@ -314,10 +314,10 @@ class LinearProbe:
     """A classifier head for the model `base`, and its cross-validated predictions.
 
     `weight` (C, D) and `bias` (C,) are fitted on all images. For `probabilities` (N, C), each image
-    is predicted by a regression that was fitted on the other folds. Its regularisation is also
+    is predicted by a regression that was fitted on the other folds. The regularisation is also
     chosen on the other folds. Near-identical images have the same number in `groups` (N,) and are
-    in the same fold. If a class has only one group, it has no independent test image. Then
-    `probabilities` is None and `folds` is 0.
+    in the same fold. If a class has only one group, `probabilities` is None and `folds` is 0,
+    because the class has no independent test image.
     """
 
     base: Run

@@ -26,8 +26,8 @@ CUTOUT_FILL = 255 * torch.tensor(CIFAR10_MEAN).view(3, 1, 1)  # colour of the bo
 class AugmentedImages:
     """Batch of images after one or all augmentation steps: `pictures` (B, S, S, 3) uint8.
 
-    `targets` has one mapping per image, class name -> target probability. It is empty if the step
-    does not change the targets.
+    `targets` has one mapping per image, class name -> target probability. `targets` is empty if the
+    step does not change the targets.
     """
 
     title: str

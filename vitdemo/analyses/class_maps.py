@@ -53,9 +53,9 @@ class ClassMap:
 
     If `is_signed` is true, positive values support the class and negative values oppose it.
     `runner_up_correlation` is the rank correlation with the map of the runner-up class.
-    `head_check` compares the map with maps from randomised classifier heads. Both are None for a
-    contrast of two classes and for a map that does not depend on the class. For a slow map, both
-    are None unless requested. `completeness_gap` is None for methods without completeness.
+    `head_check` compares the map with maps from randomised classifier heads. Both values are None
+    for a contrast of two classes and for a map that does not depend on the class. For a slow map,
+    both are None unless requested. `completeness_gap` is None for methods without completeness.
     """
 
     method: AttributionMethod

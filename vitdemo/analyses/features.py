@@ -192,7 +192,7 @@ def nearest_purity(distances: np.ndarray, labels: np.ndarray) -> float:
     if len(labels) < 2:
         return float("nan")
     search = NearestNeighbors(n_neighbors=1, metric="precomputed").fit(distances)
-    others = search.kneighbors(return_distance=False)[:, 0]  # without the image itself
+    others = search.kneighbors(return_distance=False)[:, 0]  # excludes the image itself
     return float((labels[others] == labels).mean())
 
 
@@ -215,7 +215,7 @@ def load_planes(
     """
     if run is None:
         return [load_plane(context, None, max_images, report)]
-    load_sample(context, max_images)  # so that both threads find the sample in the cache
+    load_sample(context, max_images)  # both threads then find the sample in the cache
     with ThreadPoolExecutor(1) as worker:  # t-SNE uses one core, so features can use the others
         pixels = worker.submit(load_plane, context, None, max_images, report)
         learned = load_plane(context, run, max_images, report)

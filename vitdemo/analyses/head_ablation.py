@@ -36,7 +36,7 @@ class AblationEffects:
 
     `logits` (C,) are computed with all heads, and `ablated_logits` (L, H, C) with one head off. The
     head's output is replaced by its mean over `mean_source` ("32 test images"). If `mean_source` is
-    None, it is replaced by zeros.
+    None, the output is replaced by zeros.
     """
 
     run: Run

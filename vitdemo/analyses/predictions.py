@@ -71,8 +71,8 @@ class ImageSelection:
 def comparable_predictions(context: AppContext, name: str) -> ComparablePredictions:
     """Return the predictions of all runs tested on the same images as the run `name`.
 
-    The runs are in the order of `evaluated_runs`. Raises `RunError` if the evaluation of `name` is
-    missing or invalid.
+    The runs are in the order of `evaluated_runs`. Raises `RunError` without a valid evaluation of
+    `name`.
     """
     reference = context.find_run(name)
     runs, messages = context.cache.call(_comparable_runs, reference, context.evaluated_runs())

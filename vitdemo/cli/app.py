@@ -14,7 +14,7 @@ from pathlib import Path
 from vitdemo.cli import environment
 from vitdemo.installation import APP_NAME, included_folder
 
-if notices := environment.prepare_environment(APP_NAME):  # before gradio is imported
+if notices := environment.prepare_environment(APP_NAME):  # must come before the import of gradio
     print(*(f"{APP_NAME}: {notice}" for notice in notices), sep="\n", file=sys.stderr)
 if os.environ.get("SPACES_ZERO_GPU"):
     import spaces  # noqa: F401 - installed only in a Space; must be imported before torch

@@ -17,7 +17,7 @@
     python train.py export runs/vit-small-cpu --onnx model.onnx
     python train.py download
 
-A training run writes a run folder (see `vitdemo/runs`). The page shows it while it trains.
+A training run writes a run folder (see `vitdemo/runs`). The page shows the run during training.
 """
 
 import argparse
@@ -122,7 +122,7 @@ def main(argv: list[str] | None = None) -> int:
         return run_command(args, argv)
     except VitdemoError as error:
         print(f"{TRAIN_NAME}: {error}", file=sys.stderr)
-    except OSError as error:  # for example, for a full disk or a missing permission
+    except OSError as error:  # for example, a full disk or a missing permission
         location = f" '{error.filename}'" if error.filename else ""
         hint = describe_remedy(args)
         print(f"{TRAIN_NAME}: {error.strerror or error}{location}{hint}", file=sys.stderr)
@@ -222,7 +222,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--log",
-        "--track",  # because torchrun rejects `--log`, the prefix of several torchrun options
+        "--track",  # not `--log`, which torchrun rejects as a prefix of several of its options
         action="append",
         default=[],
         choices=list(TRACKERS),

@@ -127,7 +127,7 @@ class ImageDataset:
             return
         with ThreadPoolExecutor() as pool:
             for _ in pool.map(lambda file: bool(_read_file(file[0])), self.list_files(part)):
-                pass  # not stored, because the images of a large folder do not fit into memory
+                pass  # images are not stored, because a large folder does not fit into memory
 
     def list_notes(self) -> list[str]:
         """Return messages about files and folders that are not used, and about the test set.
@@ -299,12 +299,12 @@ def _download_with_fallback(root: Path, on_bytes: OnBytes | None) -> None:
         cifar10.fetch_from_hub(root, on_bytes)
     except (DataError, Stopped):
         raise
-    except Exception as unreached:  # can be an error of httpx, huggingface_hub or the disk
+    except Exception as unreached:  # an error of httpx, huggingface_hub or the disk
         try:
             cifar10.fetch_from_official_site(root, on_bytes)
         except Stopped:
             raise
-        except Exception as error:  # can be an error of httpx or tarfile
+        except Exception as error:  # an error of httpx or tarfile
             for folder in (root / cifar10.PARTIAL_FOLDER, root):
                 _remove_if_empty(folder)
             if _is_network_error(unreached) and _is_network_error(error):

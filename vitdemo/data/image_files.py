@@ -1,12 +1,12 @@
 """Reading untrusted image files, and cropping images to the input of a model.
 
 A file may be anything: a rotated photo, a 16-bit scan, a text file named `.png`, or a few hundred
-bytes that allocate gigabytes. `load_image` accepts any file. It returns an 8-bit RGB image or
-raises `ImageError` with a message for the user. It does not change Pillow's global settings,
+bytes that allocate gigabytes. `load_image` accepts any file. The function returns an 8-bit RGB
+image or raises `ImageError` with a message for the user. Pillow's global settings are not changed,
 because other users decode images at the same time.
 
 Pillow limits the number of pixels, but not the work of reading a file. `_sanitise` and
-`_LimitedReader` limit this work. Their comments contain costs, measured with Pillow 12.3 on two CPU
+`_LimitedReader` limit this work. The costs in comments were measured with Pillow 12.3 on two CPU
 cores in November 2026. Protection against a fault in a C decoder would need a separate process.
 """
 
@@ -75,8 +75,7 @@ def load_image(path: str | Path) -> Image.Image:
 
     Transparent pixels are drawn over white. 16-bit grey values are divided by 257. Values of 12 or
     32 bits and floats are scaled as described in `_find_tonal_range`. Colour profiles are ignored,
-    as in training. A JPEG photo with more than `MAX_PIXELS` pixels is scaled down while it is
-    decoded.
+    as in training. A JPEG photo with more than `MAX_PIXELS` pixels is scaled down during decoding.
     The result has no metadata.
 
     Raises:
@@ -138,7 +137,7 @@ def crop_and_resize(
     horizontal and the vertical pass (up to 20 grey levels for an enlarged, noisy image).
     """
     resized, method = max(size, round(size / fraction)), Image.Resampling[interpolation.upper()]
-    start = round((resized - size) / 2)  # as in timm, for an odd difference
+    start = round((resized - size) / 2)  # rounds an odd difference as timm does
     channels = [
         band.convert("F")
         .resize((resized, resized), method)
@@ -166,7 +165,7 @@ def _read_bytes(path: str | Path, name: str) -> bytes:
     try:
         if file.is_dir():
             raise ImageError(f"'{name}' is a folder. Choose an image in it.")
-        if not file.is_file():  # also rejects pipes and devices, which could block
+        if not file.is_file():  # pipes and devices could block
             raise ImageError(f"'{name}' does not exist. Choose the image again.")
         size = file.stat().st_size
         with file.open("rb") as opened:
@@ -218,7 +217,7 @@ def _limit_pixels(image: Image.Image, position: int, data: bytes, name: str) -> 
     """Let the decoder scale a large JPEG down. Raises `ImageError` for other large images.
 
     `position` is the end of the header. The decoder keeps only a few rows of a photo with a single
-    scan. For a progressive JPEG, it keeps the coefficients of all pixels, which are not scaled.
+    scan. For a progressive JPEG, the decoder keeps the unscaled coefficients of all pixels.
     """
     width, height = image.size
     pixels = width * height
@@ -367,7 +366,7 @@ def _to_grey(image: Image.Image) -> np.ndarray:
             block = (block - black) / ((white - black) or 1) * 255
             grey[row : row + step] = np.rint(block.clip(0, 255))
     if image.mode.startswith("I;16") and "transparency" in image.info:
-        grey[values == image.info["transparency"]] = 255  # one grey value that means transparent
+        grey[values == image.info["transparency"]] = 255  # this grey value means transparent
     return grey
 
 
@@ -375,10 +374,10 @@ def _find_tonal_range(image: Image.Image, values: np.ndarray) -> tuple[float, fl
     """Return the pixel values that mean black and white in a grey `image`.
 
     16-bit grey ranges from 0 to 65535, and 12-bit TIFF from 0 to 4095. Cameras and scanners also
-    store 12 bits in a 16-bit file, so a maximum of 256 to 4095 means 12 bits. Files with 32-bit
-    integers and floats do not contain the range. It is then the smallest range, among 0 to 1, 0 to
-    255 and 0 to 65535, that contains all values. If the maximum is below a sixteenth of this range
-    or no range fits, the smallest and the largest finite value are used.
+    store 12 bits in a 16-bit file, so a maximum of 256 to 4095 means 12 bits. For 32-bit integers
+    and floats, the range is unknown. Among 0 to 1, 0 to 255 and 0 to 65535, the smallest range that
+    contains all values is used. If the maximum is below a sixteenth of this range or no range fits,
+    the smallest and the largest finite value are used.
     """
     tags = getattr(image, "tag_v2", {})
     if image.mode.startswith("I;16"):

@@ -137,7 +137,7 @@ def effective_sample_size(groups: np.ndarray) -> float:
     """Compute the effective sample size of grouped images (Kish 1965).
 
     The size is (sum of m)^2 / sum of m^2 for groups of m images, if all images of a group have the
-    same outcome. It is N without near-identical images, and G for groups of equal size.
+    same outcome. The size is N without near-identical images, and G for groups of equal size.
     """
     sizes = np.bincount(groups).astype(float)
     return float(sizes.sum() ** 2 / (sizes**2).sum())

@@ -16,7 +16,7 @@ class ImageItem:
     """Image or map of a row, with alternative text `alt`, a `caption` and a small `note`.
 
     With `values` (rows, columns), the item is a map with a folded table of these values. Colours
-    range from 0 to the maximum m, or from -m to m if `signed`. With a `pick`, it is a button.
+    range from 0 to the maximum m, or from -m to m if `signed`. An item with a `pick` is a button.
     """
 
     alt: str

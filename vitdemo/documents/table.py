@@ -2,8 +2,8 @@
 
     Table(["Model", "Accuracy, %"], [["vit", "96.2"], ["resnet18", "95.1"]], file="models")
 
-A `Table` is a block of a document. Its cells are texts, or a `Cell` with more properties. The
-first cell of a row is the row's heading.
+A `Table` is a block of a document. Each cell is a text, or a `Cell` with more properties. The first
+cell of a row is the row's heading.
 """
 
 from collections.abc import Sequence

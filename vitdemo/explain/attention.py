@@ -100,9 +100,8 @@ def relevance(model: nn.Module, images: Tensor, target: int | Tensor) -> Tensor:
     R = I, then R += mean over heads of (dy/dA * A)+ @ R, from the first layer to the last.
 
     Args:
-        model, images: as in `trace`. The caller may be in `no_grad` or `inference_mode`. No tensor
-            gets a `.grad`.
-        target: one class for all images, or a LongTensor (B,) with one class per image.
+        model, images: as in `trace`. The caller may be in `no_grad` or `inference_mode`. No `.grad`
+        is set. target: one class for all images, or a LongTensor (B,) with one class per image.
 
     Raises `ValueError` for a class out of range or a `target` of another shape. Raises `TypeError`
     for a target that is not an integer, or a model that `trace` rejects.
@@ -130,11 +129,11 @@ def gradient_rollout(attention: Sequence[Tensor], gradients: Sequence[Tensor]) -
 
     This is a corrected form of the "gradient attention rollout" in
     https://github.com/jacobgil/vit-explain (`vit_grad_rollout.py`), which has no paper. That code
-    has three errors. It pairs each gradient with the attention of the opposite layer, because
-    backward hooks run from the last layer to the first. It divides columns instead of rows. It
-    discards 90% of the entries by default, but only in the first image of a batch.
-    The result differs from `relevance` in two ways: heads can cancel each other, and a large
-    gradient cannot make a layer outweigh the skip connection.
+    has three errors. (1) Each gradient is paired with the attention of the opposite layer, because
+    backward hooks run from the last layer to the first. (2) Columns are divided instead of rows.
+    (3) By default, 90% of the entries are discarded, but only in the first image of a batch. The
+    result differs from `relevance` in two ways: heads can cancel each other, and a large gradient
+    cannot make a layer outweigh the skip connection.
     """
     identity = _identity_like(attention[0][:, 0])
     result, skips = identity, identity

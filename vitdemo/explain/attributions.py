@@ -132,9 +132,9 @@ def attribute(
             gap is below `MAX_COMPLETENESS_GAP` (default: `INTEGRATION_STEPS`).
         on_step: called as (done, total) during a slow method; may raise to stop the method.
 
-    The result has the patch grid of a ViT. For a convolutional model, it has the grid of the last
-    features (Grad-CAM), or `CELLS_PER_SIDE` rows and columns. Raises `ValueError` for an unknown
-    method, for a method that does not support the model, and for an unknown class. Raises
+    The result has the patch grid of a ViT. For a convolutional model, the grid is that of the last
+    features (Grad-CAM), or has `CELLS_PER_SIDE` rows and columns. Raises `ValueError` for an
+    unknown method, for a method that does not support the model, and for an unknown class. Raises
     `TypeError` for a ViT that `forward_pass.trace` rejects.
     """
     options = {"path_steps": path_steps, "on_step": on_step}
@@ -373,7 +373,7 @@ def _path_integral(subject: _AttributionInput, i: int, on_step: OnStep) -> Tenso
             return log_score(subject.model, images.to(image.dtype), weights)
 
         pixels = IntegratedGradients(score).attribute(
-            # float32, because bfloat16 cannot represent the small steps of the path
+            # float32 is needed, because bfloat16 cannot represent the small steps of the path
             forward_pass.upcast(image.clone()),
             baselines=0.0,  # the uniform colour
             n_steps=steps,

@@ -42,8 +42,7 @@ def trace(model: nn.Module, images: Tensor) -> Trace:
     Supports `vitdemo.models.vit.VisionTransformer` and timm's `VisionTransformer` with a class
     token, a distillation token, registers or average pooling, LayerScale and query/key norm. The
     result is differentiable, and threads can share the model. The mode of the model is not changed,
-    so call `model.eval()` before. In training mode, attention weights are returned before dropout
-    is applied.
+    so call `model.eval()` before. In training mode, attention weights are returned before dropout.
 
     Returns `Trace(logits (B, C), tokens (L+1, B, N, D), attention (L, B, H, N, N))`. Rows of
     `attention` sum to one. Logits and attention are float32 if the model is float16 or bfloat16;

@@ -32,8 +32,8 @@ HeadMeans = Sequence[Tensor]  # mean outputs (H, N, D/H) of the heads in each of
 def compute_head_means(model: nn.Module, images: Tensor) -> HeadMeans:
     """Compute the mean output of each head for each token over normalised `images`.
 
-    `images` are (B, 3, height, width). They should not contain the image to explain, because the
-    mean would then contain a part of the head's output for this image.
+    `images` are (B, 3, height, width). These images should not contain the image to explain,
+    because the mean would then contain a part of the head's output for this image.
     """
     x, means = embed_images(model, images), []
     for block in model.blocks:

@@ -3,7 +3,7 @@
 Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits". Every block adds to the
 residual stream and the classifier head reads the sum, so a logit is a sum of contributions. The
 final norm divides by a standard deviation that depends on all parts; this scale is held fixed. A
-contribution is only the direct effect of a part. Its effect through later blocks is included in the
+contribution is only the direct effect of a part. The effect through later blocks is included in the
 later blocks' contributions.
 
 Letters: L layers, H heads, N tokens, D width, C classes, R classifier tokens, K chosen classes.
@@ -185,6 +185,6 @@ def compute_logit_attribution(model: nn.Module, trace: ImageTrace) -> LogitAttri
         parts = compute_contributions(model, trace.tokens, classes)
     except TypeError as error:
         raise RunError(str(error)) from error
-    rows = trace.classifier_rows, slice(trace.num_prefix_tokens, None)  # classifier token, patches
+    rows = trace.classifier_rows, slice(trace.num_prefix_tokens, None)  # classifier tokens, patches
     norms = [to_numpy(mean_token_norms(trace.tokens, each)) for each in rows]
     return LogitAttribution(trace, tuple(classes), to_numpy(trace.logits)[classes], parts, *norms)

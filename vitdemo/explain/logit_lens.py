@@ -1,9 +1,9 @@
 """The logit lens: predictions of the classifier from the tokens after each layer.
 
 The model's final norm and classifier head are applied to the output of each block (nostalgebraist
-2020, "interpreting GPT: the logit lens"). Both were trained only on tokens of the last layer, so
-predictions from an earlier layer are an approximation. If the classifier head was trained on the
-class token, predictions from a single patch are also an approximation.
+2020, "interpreting GPT: the logit lens"). Norm and head were trained only on tokens of the last
+layer, so predictions from an earlier layer are an approximation. If the classifier head was trained
+on the class token, predictions from a single patch are also an approximation.
 
 Letters: B batch, L layers, N tokens (special tokens, then P patches), D width, C classes.
 

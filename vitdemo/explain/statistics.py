@@ -59,8 +59,8 @@ def largest_weight(attention: Tensor) -> Tensor:
 def softmax_without_scale(attention: Tensor, scale: float) -> Tensor:
     """Compute the attention weights (..., N, N) of a head without the factor `scale`.
 
-    `attention` is softmax(scale * q k). Its logarithm divided by `scale` is q k plus a constant per
-    row, and the constant does not change the softmax. A weight of 0 in `attention` stays 0.
+    `attention` is softmax(scale * q k). log(attention) / `scale` is q k plus a constant per row,
+    and the constant does not change the softmax. A weight of 0 in `attention` stays 0.
     """
     return (attention.log() / scale).softmax(dim=-1)  # (..., N, N)
 

@@ -153,11 +153,11 @@ def plot_gains(ablation: RecipeAblation, width: float = 7.5) -> Figure:
     """Plot the accuracy gain of each change to the recipe with its confidence interval.
 
     `width` is in inches. A filled dot is significantly above 0, a square is significantly below 0,
-    and an empty dot is not significant. Colours have the same meaning. Small diamonds are gains
-    with other seeds. A grey band shows `RecipeAblation.seed_threshold` on both sides of 0.
+    and an empty dot is not significant. The colours also differ. Small diamonds are gains with
+    other seeds. A grey band shows `RecipeAblation.seed_threshold` on both sides of 0.
     """
     texts = [textwrap.fill(gain.description, LABEL_CHARACTERS) for gain in ablation.single_changes]
-    heights = [1.5 + text.count("\n") for text in texts]  # in lines of text
+    heights = [1.5 + text.count("\n") for text in texts]  # height of each label in lines of text
     positions = np.cumsum(heights) - np.array(heights) / 2
     size = (width, 0.7 + 0.19 * sum(heights))
     figure, axes = create_plot("gain in test accuracy, percentage points", "", size)

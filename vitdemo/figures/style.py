@@ -10,7 +10,7 @@ from vitdemo.figures import TEXT_COLOUR, Curve
 BLUE, ORANGE, GREY = "#2f86c9", "#d97706", "#7a8594"
 PURPLE = "#7c4fd0"
 DASHES = (0, (4, 2))
-LINE_WIDTH = 1.8  # in points
+LINE_WIDTH = 1.8  # points
 
 
 def create_plot(

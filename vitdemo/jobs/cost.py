@@ -33,7 +33,7 @@ class TrainingCost:
 
     parameters: int
     macs: int
-    images_per_second: float  # measured by the probe
+    images_per_second: float  # speed that the probe measured
     minutes: float
 
     @property

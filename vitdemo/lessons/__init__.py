@@ -65,7 +65,7 @@ TASK_PATTERNS = {
 class LessonTask:
     """Task of a lesson step, whose completion the page detects, and the explanation `because`.
 
-    `kind` is a key of `TASK_PATTERNS`. Its pattern sets the other fields.
+    `kind` is a key of `TASK_PATTERNS`, and the pattern of this key sets the other fields.
     """
 
     kind: str

@@ -97,7 +97,7 @@ def substitute_facts(text: str, context: AppContext, find: FindRun, read: ReadFa
 def lookup_fact(context: AppContext, run: Run, name: str) -> str:
     """Return the fact `name` of `run`; most values are cached. Raises `MissingFact`."""
     try:
-        if name in UNCACHED_FACTS:  # not cached here, because the value depends on other runs
+        if name in UNCACHED_FACTS:  # the value also depends on other runs
             return FACTS[name](context, run)
         return context.cache.get_or_compute(
             (lookup_fact, run, name), lambda: FACTS[name](context, run)
@@ -328,7 +328,7 @@ def _settled_layer(context: AppContext, run: Run) -> str:
 
 
 def _strongest_head(context: AppContext, run: Run) -> str:
-    """Return the head whose ablation lowers the predicted class's logit most, as "9.1"."""
+    """Return the head whose ablation lowers the predicted class's logit most, such as "9.1"."""
     changes = compute_head_effects(context, run, load_photo()).logit_change
     layer, head = np.unravel_index(changes.argmin(), changes.shape)
     return f"{layer + 1}.{head + 1}"
@@ -436,7 +436,7 @@ FACTS: dict[str, Callable[[AppContext, Run], str]] = {
     "self_share": lambda context, run: percent_text(
         trace_photo(context, run).attention[0, 0, 0, 0].item()
     ),
-    "strongest_head": _strongest_head,  # layer and head from 1, as "9.1"
+    "strongest_head": _strongest_head,  # layer and head from 1, such as "9.1"
     "settled_layer": _settled_layer,
     # Facts of experiments on the lessons' photo; probabilities in percent
     "photo_class": lambda context, run: run.classes[_photo_class(context, run)],
@@ -461,7 +461,7 @@ FACTS: dict[str, Callable[[AppContext, Run], str]] = {
     "confused_predicted": _test_fact(
         lambda matrix, run: run.classes[_most_confused(matrix, run).predicted]
     ),
-    "confused_cell": _test_fact(_confused_cell),  # row and column of the matrix, as "3-5"
+    "confused_cell": _test_fact(_confused_cell),  # row and column of the matrix, such as "3-5"
     "confused_count": _test_fact(lambda matrix, run: _most_confused(matrix, run).count),
     # Percentage of errors in the most frequent confusion, and expected percentage in each ordered
     # pair of classes for uniform errors

@@ -24,7 +24,7 @@ from vitdemo.metrics import confusion_matrix
 SIDE = 224  # pixels
 SUFFIX = ".webp"
 MAX_THUMBNAIL_BYTES = 200_000
-MAP_OPACITY = 0.62  # as on the page
+MAP_OPACITY = 0.62  # the same opacity as on the page
 REMOVED_COLOUR, GAP_COLOUR = (124, 132, 144), (255, 255, 255, 0)
 CURVE_COLOURS = ("#2f86c9", "#d97706", "#7c4fd0")
 CURVE_RUNS = ("vit-scratch", "conv-baseline", "vit-plain")

@@ -169,7 +169,7 @@ def top_k_classes(probabilities: np.ndarray, k: int) -> tuple[np.ndarray, np.nda
 
 
 def percent_text(fraction: float) -> str:
-    """Format 0.973 as "97.3", NaN as a dash."""
+    """Format 0.973 as "97.3", and NaN as a dash."""
     return DASH if math.isnan(fraction) else f"{100 * fraction:.1f}"
 
 

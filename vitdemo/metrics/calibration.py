@@ -12,7 +12,7 @@ import scipy  # scipy loads its submodules on first use
 from vitdemo.metrics import _divide, check_predictions, percent_text
 from vitdemo.metrics.paired import SIGNIFICANCE_THRESHOLD, holm
 
-NUM_BINS = 15  # as in Guo et al. 2017
+NUM_BINS = 15  # the same number as in Guo et al. 2017
 NUM_RESAMPLES = 1000
 TEMPERATURE_RANGE = (0.05, 20.0)  # range in which `fit_temperature` searches
 # Smallest normal float32. A softmax may underflow to 0, whose logarithm does not exist.
@@ -215,7 +215,7 @@ def compute_chance_calibration(probabilities: np.ndarray) -> ChanceCalibration:
     filled, starts, counts = np.unique(bin_indices, return_index=True, return_counts=True)
     rng = np.random.default_rng(0)
     hits = np.empty((NUM_RESAMPLES, len(filled)))
-    for row in hits:  # one row at a time, which needs less memory but no more time
+    for row in hits:  # single rows need less memory and the same time
         row[:] = np.add.reduceat(rng.random(len(confidence)) < confidence, starts, dtype=int)
     gaps = np.abs(hits - np.add.reduceat(confidence, starts)).sum(axis=1) / len(confidence)
     band = np.full((2, NUM_BINS), np.nan)

@@ -6,8 +6,7 @@ of display. In a tie, the lower index comes first.
 
 - confidence: probability of the predicted class;
 - margin: probability of the first class minus probability of the second class;
-- self-confidence: probability of the given label. If all models have a low value, the
-  label may be wrong.
+- self-confidence: probability of the given label. A low value of all models may mean a wrong label.
 """
 
 from dataclasses import dataclass

@@ -36,8 +36,7 @@ MAX_CELLS_AT_ONCE = 4_000_000  # maximum number of resampled counts in memory (3
 class MetricIntervals:
     """95% intervals of accuracy, precision, recall and F1.
 
-    An interval is NaN for a class without images. Precision is also NaN if the class is never
-    predicted.
+    An interval is NaN for a class without images. Precision is also NaN without predictions.
     """
 
     accuracy: np.ndarray  # (2,) Wilson
@@ -45,7 +44,7 @@ class MetricIntervals:
     recall: np.ndarray  # (2, C) Wilson
     f1: np.ndarray  # (2, C) bootstrap
     macro: dict[str, np.ndarray]  # (2,) bootstrap, for "precision", "recall" and "f1"
-    weighted: dict[str, np.ndarray]  # as `macro`, weighted by support
+    weighted: dict[str, np.ndarray]  # means weighted by support, otherwise as `macro`
 
 
 def compute_metric_intervals(matrix: np.ndarray) -> MetricIntervals:
@@ -82,7 +81,7 @@ def _resample(counts: np.ndarray) -> Iterator[np.ndarray]:
 def _resample_counts(matrix: np.ndarray) -> np.ndarray:
     """Return correct predictions, predictions and support of each class, (3, R, C)."""
     c = len(matrix)
-    true, predicted = np.nonzero(matrix)  # (K,) cells; most are empty with 1,000 classes
+    true, predicted = np.nonzero(matrix)  # (K,) cells; most cells are empty with 1,000 classes
     right = true == predicted
     batches = [
         [
@@ -189,7 +188,7 @@ def difference_margin_of_error(hits: int, n: int) -> float:
     """Return half the width of the 95% interval of a difference between two proportions.
 
     The proportions are independent and each about `hits` / `n`, such as the recalls of two classes.
-    Their variances add up, so the interval is sqrt(2) times as wide as for one proportion. For two
+    The variances add up, so the interval is sqrt(2) times as wide as for one proportion. For two
     models on the same images, use the paired interval, `difference_interval`.
     """
     return math.sqrt(2) * margin_of_error(hits, n)

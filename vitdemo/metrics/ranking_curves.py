@@ -18,9 +18,9 @@ from vitdemo.metrics.checks import check_predictions
 class RankingCurve:
     """ROC or precision-recall curve of one class c: points (T,), and the area under the curve.
 
-    ROC: `x` is the false positive rate, `y` the recall. Precision-recall: `x` is the recall,
-    decreasing, `y` the precision. At point i, all images with a probability of at least
-    `thresholds[i]` are predicted as c.
+    In a ROC curve, `x` is the false positive rate and `y` is the recall. In a precision-recall
+    curve, `x` is the recall (decreasing) and `y` is the precision. At point i, all images with a
+    probability of at least `thresholds[i]` are predicted as c.
     """
 
     x: np.ndarray

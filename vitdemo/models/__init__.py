@@ -84,7 +84,8 @@ def is_vision_transformer(model: nn.Module) -> bool:
 def has_separate_patches(model: nn.Module) -> bool:
     """Return whether each token of a Vision Transformer is a projection of a single patch.
 
-    This is False for a convolutional stem, whose tokens also depend on pixels around the patch.
+    The result is False for a convolutional stem, whose tokens also depend on pixels around the
+    patch.
     """
     embed = model.patch_embed
     proj = getattr(embed, "proj", None)

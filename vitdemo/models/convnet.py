@@ -3,8 +3,7 @@
 `ConvNet` reimplements the network of Jordan 2024, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU"
 (https://arxiv.org/abs/2404.00498). A frozen convolution whitens patches of 2 x 2 pixels. Three
 groups of two convolutions with BatchNorm (without a learned scale) follow. The input of the
-classifier head is scaled. The original code is github.com/KellerJordan/cifar10-airbench (MIT
-licence).
+classifier head is scaled. Original code: github.com/KellerJordan/cifar10-airbench (MIT licence).
 
 Letters: B batch, S side of an image, D channels, C classes.
 
@@ -20,7 +19,7 @@ from torch import Tensor, nn
 from torchvision.models import resnet18
 
 WHITENING_IMAGES = 5000  # number of images from which the whitening is computed
-HEAD_SCALE = 1 / 9  # keeps the first predictions close to uniform, so that training is stable
+HEAD_SCALE = 1 / 9  # first predictions are close to uniform, so training is stable
 _MIN_VARIANCE = 5e-4  # added to each variance, so that noise is not amplified
 
 

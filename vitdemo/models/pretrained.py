@@ -27,7 +27,7 @@ from vitdemo.models.weights import (
 )
 
 MAX_TAGS = 8  # maximum number of tags that an error message lists
-OTHER_HEAD = -1  # no model has -1 classes, so timm drops the file's classifier head
+OTHER_HEAD = -1  # timm drops the file's classifier head, because no model has -1 classes
 
 
 def build_timm(
@@ -129,7 +129,7 @@ def _from_file(name: str, file: Path, args: dict, keep_head: bool) -> nn.Module:
     overlay |= {"state_dict": tensors, "label_offset": 0}
     try:
         model = timm.create_model(name, pretrained=True, pretrained_cfg_overlay=overlay, **args)
-    except (RuntimeError, ValueError, KeyError) as error:  # from timm's filter or load_state_dict
+    except (RuntimeError, ValueError, KeyError) as error:  # timm's filter or load_state_dict
         raise misfit_error(file, _reason(error)) from error
     # A second copy of the weights would stay in memory.
     model.pretrained_cfg.pop("state_dict", None)
@@ -146,7 +146,8 @@ def _fitting(name: str, file: Path, model: nn.Module, keep_head: bool) -> NamedT
     if not misfit:
         return tensors
     renamed = _renamed(name, content, model)
-    # If timm renamed no tensor, it only resized the patch embedding. The tensors still do not fit.
+    # If no tensor was renamed, timm only resized the patch embedding, and the tensors still do not
+    # fit.
     if set(renamed) == set(tensors) or describe_misfit(renamed, model, **options):
         raise misfit_error(file, misfit)
     return renamed

@@ -38,9 +38,9 @@ class PatchEmbed(nn.Module):
 class ConvEmbed(nn.Module):
     """Conv stem: two stages of a 3x3 convolution and a max-pool with stride 2.
 
-    This is the stem of CCT (Hassani et al. 2021). It outputs as many tokens as a patch embedding
-    with patches of 4 pixels, but the receptive fields of the tokens overlap. The attributes are as
-    in `PatchEmbed`; `proj` is the second convolution.
+    This is the stem of CCT (Hassani et al. 2021). The number of tokens is the same as for patches
+    of 4 pixels, but the receptive fields of the tokens overlap. The attributes are as in
+    `PatchEmbed`; `proj` is the second convolution.
     """
 
     def __init__(self, image_size: int, patch_size: int, embed_dim: int, width: int = 64):

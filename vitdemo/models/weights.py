@@ -348,7 +348,7 @@ def _infer_sizes(tensors: Mapping[str, Tensor], model: nn.Module) -> dict[str, i
     if norm is not None:
         sizes["a width of {}"] = norm.shape[0]
     proj, positions = tensors.get("patch_embed.proj.weight"), tensors.get("pos_embed")
-    has_pixels = proj is not None and proj.ndim == 4 and proj.shape[1] == 3  # not in a conv stem
+    has_pixels = proj is not None and proj.ndim == 4 and proj.shape[1] == 3  # False in a conv stem
     if has_pixels and hasattr(model, "patch_embed"):
         sizes["a patch size of {} px"] = proj.shape[-1]
         if positions is not None and (side := _grid_side(positions, model)):

@@ -7,9 +7,10 @@ with one payload per view:
     {"id": int, "models": the models if they have changed, "model": layers of the chosen model,
      "views": {name: {"key": str, "data": dict} or {"key": str, "error": str}}}
 
-A payload function takes an `AppContext` and a `ViewState`, and returns JSON data. It declares the
-state keys that it reads with `view_state.needs`. An `ImageFile` in the data becomes a file. If it
-raises `VitdemoError`, the view shows the message. The store ignores responses with an old key.
+A payload function takes an `AppContext` and a `ViewState`, and returns JSON data. The decorator
+`view_state.needs` declares the state keys that the function reads. An `ImageFile` in the data
+becomes a file. If it raises `VitdemoError`, the view shows the message. The store ignores responses
+with an old key.
 
 A long computation is a task: a function of an `AppContext`, a `ViewState` and a function
 `report(done, total, text)`. The bridge sends progress messages, and a last message with the result:
@@ -18,7 +19,7 @@ A long computation is a task: a function of an `AppContext`, a `ViewState` and a
     {"id": int, "end": True, "data": JSON and files, "error": str or None}
 
 A short change of the user's data on the server is an action: a function of an `AppContext`, a
-`ViewState` and the action's arguments. It returns the names of the views that it changed, and the
+`ViewState` and the action's arguments. An action returns the names of the changed views, and the
 bridge responds with their payloads:
 
     {"id": int, "views": {name: {"data": dict} or {"error": str}}, "error": str or None}
@@ -266,7 +267,7 @@ class TaskRunner:
 
     def __init__(self, context: AppContext, tasks: Mapping[str, Task]):
         self.context, self.tasks = context, tasks
-        self._cancelled: LRUCache[tuple, bool] = LRUCache(MAX_CANCELLED)  # by session and task id
+        self._cancelled: LRUCache[tuple, bool] = LRUCache(MAX_CANCELLED)  # (session, task id)
 
     def cancel(self, number: object) -> None:
         """Cancel the task `number` of this session at its next report, or before it starts."""
@@ -406,7 +407,7 @@ def describe_depth(context: AppContext, state: object) -> dict | None:
         run = context.find_run(name) if isinstance(name, str) else None
         layers = context.count_layers(run) if run else 0
         first = choose_first_map(context, run)[1] if layers else 0
-    except VitdemoError:  # not reported here, because the payloads report the same error
+    except VitdemoError:  # the payloads report this error
         return {"name": name, "layers": 0, "layer": 0}
     return {"name": name, "layers": layers, "layer": first}
 

@@ -225,7 +225,7 @@ class PathImage(gr.Image):
             return None
         if payload.url and payload.url.startswith("data:"):
             path = _save_data_url(payload.url, self.GRADIO_CACHE)
-            self.temp_files.add(path)  # so that gradio deletes the file later, like an upload
+            self.temp_files.add(path)  # gradio later deletes the file, like an upload
             return path
         return payload.path
 
@@ -299,5 +299,5 @@ def session_value(component: gr.State) -> Any:
         raise RunError("This action needs a browser session. Reload the page and try again.")
     with _value_lock:
         value = session[component._id]
-        session[component._id] = value  # like an output, since reading does not restart the time
+        session[component._id] = value  # only writing restarts the time to live
     return value

@@ -128,7 +128,7 @@ def list_photos() -> dict[str, str]:
     return {PHOTO_PREFIX + Path(file).stem: file for file in example_files()}
 
 
-@functools.cache  # cached, since the files do not change while the page runs
+@functools.cache  # the files do not change while the page runs
 def load_photo_thumbnails() -> dict | None:
     found = list_photos()
     images = [load_image(file) for file in found.values()]

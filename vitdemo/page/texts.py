@@ -28,7 +28,7 @@ from vitdemo.page.results import confusion_matrix, errors, per_class_metrics, te
 from vitdemo.page.results.compare import latency, model_scatter, robustness
 from vitdemo.page.training import curves, image_across_epochs, results, train_model
 
-LANGUAGE = "en"  # of all texts; its plural rules select forms such as "images_one"
+LANGUAGE = "en"  # language of all texts, whose plural rules select forms such as "images_one"
 PAGE_TEXTS = {
     "png": "PNG",
     "save_figure": "Save this figure as PNG",

@@ -44,7 +44,8 @@ def get_timm_arguments(spec: ModelSpec) -> tuple[str, dict] | None:
     sizes = {"patch_size": 4, "embed_dim": 192, "depth": 12, "num_heads": 3, "mlp_ratio": 4.0}
     arguments = {name: spec.options.get(name, size) for name, size in sizes.items()}
     if spec.options.get("global_pool") == "avg":
-        # vitdemo normalises all tokens before averaging. By default, timm normalises the average.
+        # vitdemo normalises all tokens before averaging. By default, timm normalises only the
+        # average.
         arguments |= {"global_pool": "avg", "class_token": False, "fc_norm": False}
     if spec.options.get("pos_embed") == "none":
         arguments["pos_embed"] = "none"
@@ -120,8 +121,7 @@ def push_run(
     """Upload the model of `run` to the Hub, and return the address of its repository.
 
     The repository is created if it does not exist; files with the same names are replaced. The
-    token comes from `hf auth login` or the variable HF_TOKEN. Raises `RunError` and `ModelError`
-    with one sentence.
+    token comes from `hf auth login` or the variable HF_TOKEN. Raises `RunError` or `ModelError`.
     """
     from huggingface_hub import HfApi, get_token
 

@@ -68,7 +68,7 @@ class CurvePlot:
     title: str
     unit: str
     columns: dict[str, Callable[[Run], Sequence[float]]]
-    decimals: int | None = None  # None: four significant digits
+    decimals: int | None = None  # None means four significant digits
     has_log_scale: bool = False  # whether the logarithmic scale applies to this plot
     signed: bool = False  # draw a line at 0 and show a plus sign
     find_source_run: Callable[[Run], Run | None] = lambda run: run  # run whose history is plotted

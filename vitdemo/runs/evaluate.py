@@ -25,7 +25,7 @@ def split_of(
 ) -> tuple[data.LabelledImages, data.LabelledImages] | None:
     """Return the run's training and validation set.
 
-    Returns None if `source` has other images, or if an earlier version of vitdemo split the images
+    Returns None if `source` has other images, or if an earlier version split the images
     differently.
     """
     samples, own_validation = source.load_training_images(run.spec.image_size)

@@ -191,7 +191,7 @@ class _Hub:
                 raise ModelError(refusal) from error
             known = self._find_downloaded(name)
             if known or self._find_downloaded(WEIGHTS_FILE):
-                return known  # None: the earlier download had no such file
+                return known  # None if the earlier download had no such file
             raise ModelError(
                 f"'{self.repository}' could not be downloaded ({short_reason(error)}). Without a "
                 "network, use the included models, local:PATH, or a model that was downloaded "

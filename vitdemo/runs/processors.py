@@ -200,7 +200,7 @@ def read_positive(value: Any, name: str) -> float:
         number = float(value)
     except (TypeError, ValueError):
         number = math.nan
-    if not 0 < number < math.inf:  # also NaN
+    if not 0 < number < math.inf:  # the comparison is also False for NaN
         raise ModelError(f"'{name}={value}' is not valid. Choose a number above 0.")
     return number
 

@@ -17,7 +17,7 @@ from vitdemo.training import StepProgress, Trainer
 
 STEPS_FILE = "steps.jsonl"
 MAX_STEP_LINES = 2000
-# If a run has no evaluation and its files have not changed for this time, it was interrupted.
+# A run was interrupted if it has no evaluation and its files have not changed for this time.
 MAX_SILENT_SECONDS = 600
 STEP_FIELDS = ("epoch", "step", "steps", "loss", "accuracy", "seconds")
 

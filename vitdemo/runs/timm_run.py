@@ -132,7 +132,7 @@ class TimmRun(Run):
                     **self.spec.options,
                 )
         except ModelError:
-            if kept:  # a damaged file would fail again at the next attempt
+            if kept:  # the next attempt must not use a damaged file
                 kept.unlink(missing_ok=True)
             raise
         return model.eval().to(device)

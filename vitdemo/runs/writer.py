@@ -77,7 +77,7 @@ def create_run_folder(folder: Path, trainer: Trainer, config: dict) -> None:
         path.unlink()
     runs.rewrite_history(folder, ())
     runs.write_checkpoint(folder, trainer.state_dict())
-    runs.write_config(folder, config)  # written last, because it makes a run resumable
+    runs.write_config(folder, config)  # the last file, because it makes a run resumable
 
 
 def build_config(

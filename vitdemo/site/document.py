@@ -1,7 +1,7 @@
 """The HTML document of views without gradio, and the files that it loads.
 
-The document has the style and the modules of the page. Its entry module `main.js` mounts the
-views, connects them to a server (`server.js`), and starts with the state of the URL.
+The document has the style and the modules of the page. The entry module `main.js` mounts the views,
+connects them to a server (`server.js`), and starts with the state of the URL.
 """
 
 import hashlib

@@ -43,7 +43,7 @@ from vitdemo.training.devices import (
     set_random_state,
     supports_fast_bfloat16,
 )
-from vitdemo.training.devices import choose_device as choose_device  # for other packages
+from vitdemo.training.devices import choose_device as choose_device  # imported for other packages
 from vitdemo.training.inference import Preprocessing, predict_logits
 from vitdemo.training.muon import BatchedMuon, CapturedStep
 from vitdemo.training.optimisation import build_optimizer, learning_rate_factor
@@ -170,7 +170,7 @@ class Trainer:
         self.on_note = on_note or (lambda note: warnings.warn(note, stacklevel=2))
         self.autocast = supports_fast_bfloat16(self.device)
         if self.device.type == "cuda":
-            torch.backends.cudnn.benchmark = True  # faster, because all shapes are constant
+            torch.backends.cudnn.benchmark = True  # constant shapes make this faster
         self.compile = choose_compile_mode(self.device, compile)
         self.processes = processes or Processes()
         self.teacher = teacher
@@ -192,8 +192,8 @@ class Trainer:
         self._forward: nn.Module | None = None  # compiled and distributed model, made by `fit`
         self._step_optimizer: Callable[[], None] = self._clip_and_step
         self.epoch = 0  # number of finished epochs
-        self.epoch_progress: EpochProgress | None = None  # of an epoch that `pause` interrupted
-        self.compile_seconds = 0.0  # of the latest epoch; 0 unless it is a stage's first epoch
+        self.epoch_progress: EpochProgress | None = None  # for an epoch that was paused
+        self.compile_seconds = 0.0  # latest epoch; 0 unless it is a stage's first epoch
         self.best: BestEpoch | None = None
         self.ema = (
             ModelEmaV3(model, decay=recipe.ema_decay, use_warmup=True) if recipe.ema_decay else None

@@ -18,7 +18,7 @@ default_registry.register(
 
 def learning_rate_factor(recipe: Recipe, epoch: float, total: float) -> float:
     """Return the learning rate at `epoch` of a stage with `total` epochs, divided by its peak."""
-    if recipe.schedule == "one-cycle":  # as in Smith & Topin 2017, with torch's default proportions
+    if recipe.schedule == "one-cycle":  # Smith & Topin 2017, torch's default proportions
         peak_epoch = 0.3 * total
         if epoch < peak_epoch:
             return 0.04 + 0.96 * 0.5 * (1 - math.cos(math.pi * epoch / peak_epoch))
@@ -42,8 +42,8 @@ def build_optimizer(
         "adamw": {"betas": recipe.betas, "fused": True},
         "adam": {"betas": recipe.betas, "fused": True},
         "sgd": {"momentum": recipe.momentum, "nesterov": True},
-        # Muon is meant for hidden matrices. Class token, position embeddings and output layers
-        # therefore use AdamW.
+        # Muon is meant for hidden matrices. Class token, position embeddings and output layers use
+        # AdamW.
         "muon": {
             "momentum": recipe.momentum,
             "nesterov": True,

@@ -22,8 +22,8 @@ class Pretrainer(Trainer):
     """Self-supervised trainer of a ViT as a masked autoencoder (He et al. 2022).
 
     The arguments are the same as for `Trainer`. Losses are mean squared errors in the masked
-    patches. Accuracies are None in the records. The saved model is the encoder, with an untrained
-    classifier head.
+    patches. Accuracies are None in the records. The saved model is the encoder with an untrained
+    head.
     """
 
     def __init__(self, model: nn.Module, recipe: Recipe, *data, **options):

@@ -3,9 +3,9 @@
 CIFAR-10's own site has been slow since 2026-06 (https://github.com/pytorch/vision/issues/9536). The
 Hub's copy takes seconds, but its images have no guaranteed order. Each image is therefore placed by
 its content: `places.bin` contains, in the official order, four bytes of every image's BLAKE2b
-digest. The result is two files of arrays. They are accepted only if the SHA-256 checksums of images
-and labels equal the checksums of the official files. A folder with the official files, for example
-from torchvision, can also be read.
+digest. The result is two files of arrays. These files are accepted only if the SHA-256 checksums of
+images and labels equal the official checksums. A folder with the official files, for example from
+torchvision, can also be read.
 
     fetch_from_hub(Path("data"))
     images, labels = load_part(Path("data"), "test")  # (10000, 3, 32, 32) uint8, (10000,) uint8
@@ -138,7 +138,7 @@ def fetch_from_official_site(root: Path, on_bytes: OnBytes | None = None) -> Non
         archive.unlink()  # The next attempt downloads the archive again.
         raise OSError("the received file is not the official archive")
     with tarfile.open(archive) as packed:
-        if hasattr(tarfile, "data_filter"):  # rejects files outside the folder
+        if hasattr(tarfile, "data_filter"):  # the filter rejects files outside the folder
             packed.extraction_filter = tarfile.data_filter
         packed.extractall(parts)
     os.replace(parts / OFFICIAL_FOLDER, root / OFFICIAL_FOLDER)

@@ -4,8 +4,8 @@ https://arxiv.org/abs/1806.07421, section 4.2. Deletion removes the patches by d
 and measures the probability of the class. If the map is faithful, the probability falls early and
 the area under the curve is small. Insertion restores the patches in the same order. If the map is
 faithful, the area under the insertion curve is large. The score is the insertion area minus the
-deletion area. It must be compared with the baselines: random orders, transformed copies of the map,
-the centre-first order and the edge map.
+deletion area. The score must be compared with the baselines: random orders, transformed copies of
+the map, the centre-first order and the edge map.
 
 Letters: P patches (rows x columns), M orders, K steps, R random orders, n sets of patches, S side.
 

@@ -53,7 +53,7 @@ def draw_transformed_copies(values: Tensor, count: int, seed: int = 0) -> Tensor
     Copies are flipped, rotated and shifted by up to half a side. Outside the map, the values at its
     edge are repeated. A cyclic shift would leave a seam, which makes a smooth map rougher and its
     score less extreme. For smooth random maps at the 5% level, the false-positive rate is 3 to 5%.
-    With cyclic shifts, it was 6 to 9%. A grid that is not square is rotated only by 180°.
+    With cyclic shifts, this rate was 6 to 9%. A grid that is not square is rotated only by 180°.
     """
     generator, (rows, columns) = torch.Generator().manual_seed(seed), values.shape
     reach = rows // 2, columns // 2

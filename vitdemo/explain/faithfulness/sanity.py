@@ -48,7 +48,7 @@ class RandomHeadCheck:
         return not (np.isnan(self.map_correlations).all() or np.isnan(self.head_correlations).all())
 
 
-@torch.inference_mode(False)  # so that gradients can pass through the classifier head
+@torch.inference_mode(False)  # gradients must pass through the classifier head
 def randomise_head(model: nn.Module, *seeds: int) -> nn.Module:
     """Return `model` with R random classifier heads, joined to one head of R * C classes.
 
@@ -76,7 +76,7 @@ def randomise_head(model: nn.Module, *seeds: int) -> nn.Module:
         head.weight.data, head.bias.data = weight, torch.zeros_like(weight[:, 0])
         other._modules[name] = head.requires_grad_(False).train(old.training)
     if hasattr(other, "num_classes"):
-        other.num_classes = len(seeds) * model.num_classes  # only of the copy
+        other.num_classes = len(seeds) * model.num_classes  # changes only the copy
     return other
 
 
@@ -115,7 +115,7 @@ def compute_random_head_maps(
 def compare_with_random_heads(own: Tensor, random: Tensor) -> RandomHeadCheck:
     """Compare the map `own` (rows, columns) with maps of randomised heads (R, rows, columns)."""
     maps = torch.cat([own[None], random]).flatten(1).cpu()  # (R+1, P)
-    correlations = np.full((len(maps), len(maps)), np.nan)  # undefined for a single patch
+    correlations = np.full((len(maps), len(maps)), np.nan)  # NaN remains for a single patch
     if maps.shape[1] > 1:
         with np.errstate(invalid="ignore"):
             correlations = np.corrcoef(scipy.stats.rankdata(maps, axis=1))

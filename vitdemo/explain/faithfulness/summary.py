@@ -2,8 +2,8 @@
 
 `benchmarks/faithfulness.py` writes `faithfulness.json`. For each replacement of removed patches,
 the file contains the mean score of each map and the names of the best maps. For a model with
-attention, it also contains the score of each layer's mean attention. The file is valid only for
-the weights that were measured, and is ignored for other weights.
+attention, the file also contains the score of each layer's mean attention. The file is valid only
+for the weights that were measured, and is ignored for other weights.
 
 Letters: N images, L layers.
 """

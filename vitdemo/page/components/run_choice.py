@@ -25,7 +25,7 @@ UNKNOWN_RUN_WARNING = "There is no model '{name}' in this menu."
 
 
 def group_runs(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
-    """Group the runs: models, unfinished runs, each ablation, runs without weights.
+    """Return groups of runs: models, unfinished runs, each ablation, runs without weights.
 
     Each run is in one group. Models are all runs with weights, except the members of an ablation,
     which are in the group of the ablation. Runs keep their order; empty groups are left out.
@@ -93,8 +93,7 @@ class RunChoice(View):
 def update_run_choices(runs: Sequence[Run], current: str | None) -> tuple[dict, str | None]:
     """Return an update of the menu to `runs`, and the choice: `current`, or the first run.
 
-    The update sets a value only if the choice changes, so that it does not undo a later choice of
-    the user.
+    The update sets a value only if the choice changes, so that a later choice is not undone.
     """
     groups = group_runs(runs)
     names = flatten_names(groups)
@@ -117,7 +116,7 @@ def describe_run_choices(runs: Sequence[Run], name: str, requested: str) -> dict
 
 
 def describe_menu(groups: RunGroups, name: str, requested: str, warning: str) -> dict:
-    """Return the update of a menu, with a `warning` if no group has the run `requested`."""
+    """Return the update of a menu, with a `warning` if no group contains the run `requested`."""
     is_known = requested in ("", *flatten_names(groups))
     warning = "" if is_known else warning.format(name=requested)
     return {"props": {"groups": groups, "warning": warning}, "value": name}

@@ -62,7 +62,7 @@ def read_browser_image(fields: Mapping[str, object]) -> Image.Image:
         content = base64.b64decode(photo.removeprefix(JPEG_PREFIX), validate=True)
     except binascii.Error as error:
         raise DataError(NO_IMAGE_MESSAGE) from error
-    with tempfile.TemporaryDirectory() as folder:  # the same checks as for an uploaded file
+    with tempfile.TemporaryDirectory() as folder:  # a file gets the same checks as an upload
         file = Path(folder) / "photo.jpg"
         file.write_bytes(content)
         return load_image(file)

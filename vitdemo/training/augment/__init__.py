@@ -205,7 +205,7 @@ def _beta_from_uniform(alpha: float, uniform: Tensor) -> Tensor:
 
 @lru_cache
 def _beta_quantiles(alpha: float) -> Tensor:
-    from scipy.stats import beta  # imported here, because the import takes 0.5 s
+    from scipy.stats import beta  # the import takes 0.5 s
 
     levels = torch.linspace(0, 1, 4097).double().numpy()
     return torch.from_numpy(beta.ppf(levels, alpha, alpha)).float()

@@ -91,7 +91,7 @@ class Recipe:
     # decoupled in adamw and muon, and part of the gradient in adam and sgd.
     weight_decay: float = _option(0.05, "weight decay of weight matrices; 0: off")
     momentum: float = _option(0.9, "momentum of sgd and muon")
-    betas: tuple[float, float] = (0.9, 0.999)  # used by adam and adamw
+    betas: tuple[float, float] = (0.9, 0.999)  # only for adam and adamw
     warmup_epochs: float = _option(0.0, "epochs in which the learning rate rises linearly from 0")
     schedule: str = _option("cosine", "cosine, linear, constant or one-cycle")
     layer_decay: float = _option(
@@ -182,7 +182,7 @@ class Recipe:
                     f"{get_option(field)}. Choose a smaller {get_option(limit)}, or set "
                     f"{get_option(field)} to 0."
                 )
-        _ = self.saved_epochs  # raises `RecipeError` if `keep` is invalid
+        _ = self.saved_epochs  # a `RecipeError` means that `keep` is invalid
 
     def _check_pretraining(self) -> None:
         incompatible = ("teacher", "mixup", "cutmix", "patch_dropout", "head_epochs", "pretrained")

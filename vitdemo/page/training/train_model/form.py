@@ -111,7 +111,7 @@ class TrainingForm:
         check_training_allowed(self.jobs, request)
         points = parse_guess(guess, baseline) if baseline else None
         if baseline:
-            self.context.find_run(baseline)  # raises `RunError` if the baseline no longer exists
+            self.context.find_run(baseline)  # the baseline must still exist
         chosen = dict(zip(OPTIONS, values, strict=True))
         job = self.jobs.start(preset, chosen, baseline, points)
         gr.Info(STARTED_MESSAGE.format(name=job.name, state=job.state))
