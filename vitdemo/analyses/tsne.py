@@ -42,7 +42,7 @@ def tsne(features: np.ndarray) -> np.ndarray:
 
 
 def tsne_apart(features: np.ndarray, waiting: Callable[[], None]) -> np.ndarray:
-    """Run `tsne` in another process; `waiting` is called repeatedly, and its exception stops it."""
+    """Run `tsne` in another process; an exception in `waiting`, called repeatedly, stops it."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "features.npy"), Path(folder, "places.npy")
         np.save(source, features)

@@ -164,7 +164,7 @@ class ImageDataset:
         return notes
 
     def _describe_folders(self, folders: dict[str, Path]) -> list[str]:
-        """Return a message about the validation set and one about folders that are not used."""
+        """Return messages about the validation set, and about folders that are not used."""
         notes = []
         if validation := folders.get(VALIDATION_PART):
             name = validation.relative_to(self.root).as_posix()

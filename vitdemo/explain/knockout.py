@@ -47,9 +47,10 @@ def trace_with_knockout(model: nn.Module, images: Tensor, blocked: Tensor) -> Tr
 def build_patch_knockout(model: nn.Module, layers: Iterable[int]) -> Tensor:
     """Build the mask (L, N, N) that blocks the attention of special tokens to patches in `layers`.
 
-    Special tokens are the class token, the distillation token and the registers. Their attention is
-    blocked together, because the class token could otherwise read information about the patches
-    from a register. If `layers` contains all layers, the logits do not depend on the image.
+    Special tokens are the class token, the distillation token and the registers. The attention of
+    all special tokens is blocked together, because the class token could otherwise read information
+    about the patches from a register. If `layers` contains all layers, the logits do not depend on
+    the image.
 
     Raises `ValueError` for a layer that does not exist. Also raises `ValueError` for a model that
     predicts from the mean of the patch tokens, because its prediction always depends on patches.

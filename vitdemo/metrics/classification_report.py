@@ -85,7 +85,7 @@ class RankingReport:
 
 @dataclass(frozen=True, eq=False)
 class PairedTest:
-    """McNemar's tests of two runs on the same test images: all images, and each class.
+    """McNemar's tests of two runs on the same test images, for all images and for each class.
 
     `adjusted` (C,) are the p-values of `by_class` after Holm's correction for all classes. The test
     over all images is a single test, so its p-value is not corrected.

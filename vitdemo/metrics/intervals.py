@@ -197,7 +197,7 @@ def difference_margin_of_error(hits: int, n: int) -> float:
 def independent_difference_interval(
     first_hits: int, first_n: int, second_hits: int, second_n: int
 ) -> np.ndarray:
-    """Return the 95% interval (2,) of the first minus the second of two independent proportions.
+    """Return the 95% interval (2,) of the difference (first - second) of independent proportions.
 
     Use this interval for the accuracies of one model on two test sets. The method is the hybrid
     score interval of Newcombe (1998, method 10), which combines two Wilson intervals. The interval

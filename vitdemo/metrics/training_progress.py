@@ -1,7 +1,7 @@
 """Training progress of a run: stages, milestones and generalisation gap.
 
-The values of epochs come from `config.json` and `history.jsonl`, and the final validation accuracy
-from the evaluation. Fields that are missing in a recipe have the defaults of `Recipe`.
+The values of epochs come from `config.json` and `history.jsonl`. The final validation accuracy
+comes from the evaluation. Fields that are missing in a recipe have the defaults of `Recipe`.
 """
 
 import math

@@ -19,7 +19,7 @@ class MaskedAutoencoder(nn.Module):
 
     Args:
         encoder: model to pretrain, in place; its classifier head is not used.
-        decoder_depth: blocks of the decoder, with half the encoder's width and as many heads.
+        decoder_depth: blocks of the decoder (half the encoder's width, the same number of heads).
 
     Raises `ModelError` if a token of the encoder depends on pixels outside its patch, or if the
     encoder has no class token.

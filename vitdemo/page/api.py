@@ -73,7 +73,7 @@ def register_endpoints(context: AppContext) -> None:
 
         The result contains the attention from the class token to the patches: `heads` (heads, rows,
         columns), their `mean` (rows, columns), and the attention `rollout` (rows, columns) from
-        layer 1 to this layer. Attention alone does not explain a prediction: see the tool `why`.
+        layer 1 to this layer. Attention itself does not explain a prediction: see the tool `why`.
 
         Args:
             picture: Image file. Agents send a public URL or a data URL (base64).

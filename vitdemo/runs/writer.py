@@ -108,7 +108,7 @@ def build_config(
 
 
 def record_stop(folder: Path, trainer: Trainer) -> None:
-    """Record in `config.json` that the run was stopped before its last epoch, and at which step."""
+    """Record in `config.json` that the run was stopped before its last epoch, and the last step."""
     position = {"epoch": trainer.epoch, "step": trainer.stopped_step, "steps": trainer.steps}
     runs.write_config(folder, runs.read_config(folder) | {"stopped": position})
 
