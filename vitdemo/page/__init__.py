@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from vitdemo.page import gradio_stubs as gradio_stubs  # before any other import of gradio
+from vitdemo.page import gradio_stubs as gradio_stubs  # must come before other imports of gradio
 
 # isort: split
 import gradio as gr

@@ -36,7 +36,7 @@ SESSION_QUEUES = {
 }
 # Reading run folders is quick and needs no queue.
 LIGHT_QUEUE = {"concurrency_limit": None}
-NO_API = {"api_visibility": "private"}  # not an API endpoint
+NO_API = {"api_visibility": "private"}  # the event is not an API endpoint
 NO_PROGRESS = {**NO_API, "show_progress": "hidden"}
 # Event that refreshes a tab: of many quick clicks, only the last click is handled.
 REFRESH_EVENT = {**NO_PROGRESS, "trigger_mode": "always_last", **LIGHT_QUEUE}

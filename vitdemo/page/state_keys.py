@@ -2,7 +2,7 @@
 
 Python's typed reads (`ViewState`), gradio's controls (`kit.Controls`), the parameters of the URL
 and the store in the browser use these declarations. A key whose choices depend on the runs or on
-the model, such as a class, is a `TextKey`: its payload checks the value.
+the model, such as a class, is a `TextKey`: its payload function checks the value.
 """
 
 from vitdemo.analyses.features import MAX_SAMPLE_SIZE
@@ -13,18 +13,18 @@ from vitdemo.figures.curves import HUES
 from vitdemo.page.state_key import ChoiceKey, FlagKey, NamesKey, NumberKey, StateKey, TextKey
 from vitdemo.report.confusion import COUNTS, UNITS
 
-MAX_LAYERS = 10_000  # limit of a layer in the URL; the model decides about the real one
+MAX_LAYERS = 10_000  # limit of a layer in the URL; the model's limit is lower
 MAX_PAGES = 100_000
 
 # --- what is shown ---
 
-IMAGE = TextKey("image", None, in_url=False)  # an object; the URL has it as `picture` and `crop`
+IMAGE = TextKey("image", None, in_url=False)  # object; URL: `picture`, `crop`
 MODEL = TextKey(
     "model", None, label="Model", element="model", in_url=False
-)  # the store reads the URL
+)  # the store reads the model from the URL
 LAYER = NumberKey(
     "layer",
-    None,  # 0 or None: the layer of the map with the highest mean score
+    None,  # 0 or None means the layer of the map with the highest mean score
     low=0,
     high=MAX_LAYERS,
     label="Layer",
@@ -32,7 +32,7 @@ LAYER = NumberKey(
     depends_on=(MODEL,),
     in_url=False,
 )
-RUNS_STAMP = TextKey("models", None, in_url=False)  # changes with the runs
+RUNS_STAMP = TextKey("models", None, in_url=False)  # stamp of the list of runs
 UNAVAILABLE_MODEL = TextKey("unavailable", in_url=False)  # name of a chosen run without weights
 TAB, SECTION, RESULTS_SECTION = TextKey("tab"), TextKey("section"), TextKey("results")
 
@@ -40,7 +40,7 @@ TAB, SECTION, RESULTS_SECTION = TextKey("tab"), TextKey("section"), TextKey("res
 
 MAP_SOURCE = ChoiceKey(
     "source",
-    None,  # None: the map with the highest mean score
+    None,  # None means the map with the highest mean score
     choices={
         "head": "one head",
         "norm-head": "one head, norm-weighted",
@@ -52,7 +52,7 @@ MAP_SOURCE = ChoiceKey(
     label="Show",
     former=("of",),
 )
-LAST_COLUMN = ChoiceKey(  # the map in the last column of the grid: the one that was chosen last
+LAST_COLUMN = ChoiceKey(  # map in the last column of the grid: the last chosen map
     "column", "rollout", choices={"mean": "mean", "rollout": "rollout", "similar": "similar"}
 )
 HEAD = NumberKey("head", 1, low=1, high=999, depends_on=(MODEL,))
@@ -109,18 +109,18 @@ RESIDUAL = FlagKey(
     label="Residual connection",
     help="averages each attention matrix with the identity matrix",
 )
-WANTS_NORMS = FlagKey("norms", in_url=False)  # True from the first choice of a norm-weighted map on
+WANTS_NORMS = FlagKey("norms", in_url=False)  # True after the first norm-weighted map
 
 # --- Explore: why this class ---
 
-EXPLAINED_CLASS = TextKey(  # "": the predicted class
+EXPLAINED_CLASS = TextKey(  # "" means the predicted class
     "explained_class",
     depends_on=(MODEL,),
     label="Class to explain",
     element="why-class",
     former=("why",),
 )
-SECOND_CLASS = TextKey(  # "": none
+SECOND_CLASS = TextKey(  # "" means no second class
     "second_class",
     depends_on=(MODEL,),
     label="Second class",
@@ -208,7 +208,7 @@ OPEN_FOLD = ChoiceKey(
     choices={"": "", "sliders": "More changes", "knockout": "Attention knock-out"},
     former=("hands",),
 )
-CHANGES = (IMAGE, PIECES, *STRENGTHS.values(), CHANGE_SEED, REMOVAL_GRID)  # without the removal
+CHANGES = (IMAGE, PIECES, *STRENGTHS.values(), CHANGE_SEED, REMOVAL_GRID)  # all but removed patches
 
 # --- Explore: inside the model ---
 
@@ -291,7 +291,7 @@ COST_SIZES = {
         ("heads", "Heads", 1, 16, 1, 4),
     )
 }
-COST_BASELINE = TextKey("cost.baseline")  # sizes with commas between; "": the start values
+COST_BASELINE = TextKey("cost.baseline")  # comma-separated sizes; "" means the start values
 
 # --- Train ---
 
@@ -312,8 +312,8 @@ CURVE_AXIS = ChoiceKey(
     choices={"epoch": "Epochs", "minutes": "Minutes", "share": "Percentage of the run"},
     label="X-axis",
 )
-EPOCH = NumberKey("training.epoch", 0, low=0, high=1_000_000)  # 0: the last one
-ANIMATED_LAYER = NumberKey("training.layer", 0, low=0, high=MAX_LAYERS)  # 0: the last one
+EPOCH = NumberKey("training.epoch", 0, low=0, high=1_000_000)  # 0 means the last epoch
+ANIMATED_LAYER = NumberKey("training.layer", 0, low=0, high=MAX_LAYERS)  # 0 means the last layer
 ANIMATED_RUN = TextKey("training.animated", label="Animated run", element="film-of")
 # Training run that the animation switched to last; None before the first animation.
 FOLLOWED_RUN = TextKey("training.followed", None, in_url=False)
@@ -323,7 +323,7 @@ BASELINE_RUN = TextKey(
     help="run to compare the result with; requires a guess",
     element="beside",
 )
-SHOWS_MORE_RESULTS = FlagKey("training.more", None, in_url=False)  # None: the fold is closed
+SHOWS_MORE_RESULTS = FlagKey("training.more", None, in_url=False)  # None means a closed fold
 
 # --- Results ---
 
@@ -334,23 +334,23 @@ RESULTS_MODEL = TextKey(
     leader=MODEL,
     former=("metrics.model", "confusion.model", "errors.model", "calibration.model"),
 )
-OTHER_MODEL = TextKey(  # "": none
+OTHER_MODEL = TextKey(  # "" means no model
     "results.other",
     label="Compare with",
     element="results-other",
     former=("metrics.other", "confusion.other"),
 )
-TEST_SET = TextKey("results.tests", label="Test images", element="results-tests")  # "": original
+TEST_SET = TextKey("results.tests", label="Test images", element="results-tests")  # "": own
 MAX_CURVE_CLASSES = len(HUES)  # each class needs a different colour
 CURVE_CLASSES = NamesKey(
     "metrics.classes", label=f"Classes (up to {MAX_CURVE_CLASSES})", element="curve-classes"
 )
 CELL_UNIT = ChoiceKey("confusion.unit", COUNTS, choices=UNITS, label="Cell values")
 ERRORS_ONLY = FlagKey("confusion.errors_only", label="Errors only")
-CELL = TextKey("confusion.cell", max_length=400)  # "true class,predicted class"; "": none
+CELL = TextKey("confusion.cell", max_length=400)  # "true class,predicted class"; "" means no cell
 CELL_PAGE = NumberKey("confusion.page", 1, low=1, high=MAX_PAGES)
 CELL_ALL_MODELS = FlagKey("confusion.all_models")
-TRUE_CLASS = TextKey("errors.true", label="True class", element="errors-true")  # "": any
+TRUE_CLASS = TextKey("errors.true", label="True class", element="errors-true")  # "" means any class
 PREDICTED = TextKey("errors.predicted", label="Predicted class", element="errors-predicted")
 ERROR_KIND = ChoiceKey(
     "errors.kind",
@@ -433,7 +433,7 @@ TSNE_IMAGES = NumberKey(
 
 BACKBONE = TextKey("own.model", label="Backbone", element="own-model")
 FOR_EVERYONE = "all"
-AUDIENCE = ChoiceKey(  # who sees the next fine-tuned model
+AUDIENCE = ChoiceKey(  # users who see the next fine-tuned model
     "own.audience", "me", choices={"me": "Only you", FOR_EVERYONE: "All users"}, in_url=False
 )
 

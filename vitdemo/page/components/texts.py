@@ -1,4 +1,4 @@
-"""Texts of the shared scripts without a Python module of their own, by the name of the script."""
+"""Texts of the shared scripts that have no Python module, by the name of the script."""
 
 TEXTS: dict[str, dict[str, str]] = {
     "shared": {

@@ -36,7 +36,7 @@ ABOUT_CUSTOM_CLASSES = (
     "after their last use."
 )
 IMAGES_TITLE, TRAIN_TITLE, TRY_TITLE = "## 1 Images", "## 2 Train", "## 3 Try"
-SESSION_LIFETIME = 3600  # seconds after the last use
+SESSION_LIFETIME = 3600  # seconds from the last use to the deletion
 
 
 def build(context: AppContext, controls: Controls, jobs: JobQueue | None = None) -> Feature:

@@ -37,7 +37,7 @@ RUN_NAME_PREFIX = "own-"
 def train(
     context: AppContext, state: ViewState, report: Report, session: CustomClassesSession
 ) -> None:
-    """Train the classifier. Raises `VitdemoError`, and then keeps the previous classifier."""
+    """Train the classifier. If it raises `VitdemoError`, the previous classifier is kept."""
     backbone = find_backbone(context, state)
     found = fit_linear_probe(
         context, backbone, session.collection, report=report_fraction(report, 1)
@@ -52,19 +52,19 @@ def train(
 def save(
     context: AppContext, state: ViewState, report: Report, session: CustomClassesSession
 ) -> dict:
-    """Return the run folder of the classifier as a zip file. Raises `DataError` without one."""
+    """Return the classifier's run folder as a zip file. Raises `DataError` if none is trained."""
     probe = session.require_probe()
     return pack_folder(make_run_name(probe), lambda folder: write_probe_run(context, probe, folder))
 
 
 def make_run_name(probe: LinearProbe) -> str:
-    """Make a folder name of the first class names, with only a to z, digits and hyphens."""
+    """Make a folder name from the first class names, with only a to z, digits and hyphens."""
     words = [re.sub("[^a-z0-9]+", "", name.lower())[:12] for name in probe.classes[:3]]
     return RUN_NAME_PREFIX + ("-".join(word for word in words if word) or "classes")
 
 
 def publish(context: AppContext, session: CustomClassesSession, jobs: JobQueue | None) -> list[str]:
-    """Publish the classifier to all users; it replaces the one published before."""
+    """Publish the classifier to all users; an earlier published classifier is replaced."""
     found, before = session.require_probe(), session.published_job
     jobs = require_training(jobs)
     session.published_job = jobs.register_run(
@@ -99,7 +99,7 @@ def delete_published(jobs: JobQueue, published: Job) -> bool:
 
 
 def list_backbones(context: AppContext) -> list[Run]:
-    """Return the runs of Vision Transformers, which can be a backbone, highest accuracy first."""
+    """Return the runs that can be a backbone (Vision Transformers), highest accuracy first."""
     return [run for run in context.explainable_runs() if run.spec.family in ("vit", "timm")]
 
 
@@ -128,5 +128,5 @@ def require_training(jobs: JobQueue | None) -> JobQueue:
 
 
 def report_fraction(report: Report, parts: int) -> ReportProgress:
-    """Return a function that reports a fraction, multiplied by `parts`, in percent."""
+    """Return a callback that reports `parts` times the fraction in percent, at most 100."""
     return lambda fraction, text: report(min(round(100 * parts * fraction), 100), 100, text)

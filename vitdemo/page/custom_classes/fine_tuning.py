@@ -1,6 +1,7 @@
 """Fine-tuning of the whole model on the images of custom classes, as a training run.
 
-The state key `AUDIENCE` decides who sees the run: "me" or "all". It is not part of the URL.
+The state key `AUDIENCE` ("me" or "all") sets the visibility of the run. The key is not part of the
+URL.
 """
 
 import shutil
@@ -54,7 +55,7 @@ TUNED_MESSAGE = (
 )
 TUNING_FAILED_MESSAGE = "The fine-tuning failed. {reason}"
 NO_TUNED_MESSAGE = "There is no fine-tuned model. Fine-tune a model for yourself first."
-SAVED_FILES = (WEIGHTS_FILE, HISTORY_FILE, EVALUATION_FILE, REFERENCE)  # and the configuration
+SAVED_FILES = (WEIGHTS_FILE, HISTORY_FILE, EVALUATION_FILE, REFERENCE)  # and config.json
 SERVER_FIELDS = ("command",)  # fields of the configuration with paths of the server
 STATE_TEXTS = {QUEUED: "waiting for other training runs", TRAINING: "epoch {epoch} of {epochs}"}
 
@@ -68,7 +69,7 @@ def is_large_enough(collection: ImageCollection) -> bool:
 
 
 def explain_unsuitable_backbone(context: AppContext, name: str) -> str:
-    """Return why a run cannot be fine-tuned, "" if it can.
+    """Return the reason why a run cannot be fine-tuned, or "" if fine-tuning is possible.
 
     Private runs are unsuitable, because they can be deleted before the job starts.
     """
@@ -143,7 +144,7 @@ def save(session: CustomClassesSession) -> dict:
 
 
 def remove_server_fields(config: dict) -> dict:
-    """Return a configuration without `SERVER_FIELDS`, also of the runs that it started from."""
+    """Return a configuration without `SERVER_FIELDS`, including those of nested configurations."""
     return {
         name: remove_server_fields(value) if isinstance(value, dict) else value
         for name, value in config.items()

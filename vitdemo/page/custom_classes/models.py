@@ -2,12 +2,11 @@
 
 The payload:
 
-    {"missing": what is missing for training, or "",
-     "is_current": whether the classifier was trained on the present images,
-     "can_save": bool, "can_save_images": bool, "can_publish": bool, "can_unpublish": bool,
-     "can_fine_tune": bool,
-     "refusal": why the backbone cannot be fine-tuned, or "", "notice": str,
-     "tuned": {"text": str, "done": 0..1, "is_active": bool, "can_save": bool} or None}
+    {"missing": message about missing input for training, or "",
+     "is_current": whether the classifier was trained on the current images, "can_save": bool,
+     "can_save_images": bool, "can_publish": bool, "can_unpublish": bool, "can_fine_tune": bool,
+     "refusal": reason why the backbone cannot be fine-tuned, or "", "notice": str, "tuned":
+     {"text": str, "done": 0..1, "is_active": bool, "can_save": bool} or None}
 
 `tuned` is the fine-tuned model that only this user sees.
 """
@@ -33,7 +32,7 @@ from vitdemo.page.view_state import needs
 
 
 def explain_missing(collection: ImageCollection, backbone: str) -> str:
-    """Return what is missing to train a classifier, "" if nothing is."""
+    """Return a message about missing input for training a classifier; "" if it is complete."""
     if not backbone:
         return NO_TRAINED_MODEL_MESSAGE
     try:
@@ -50,7 +49,7 @@ def payload(
     context: AppContext,
     state: ViewState,
 ) -> ViewData:
-    """Return which actions apply to the user's models, and the backbones to choose from."""
+    """Return the available actions for the user's models, and the choices of backbones."""
     session, requested = find_session(), state[keys.BACKBONE]
     backbones = list_backbones(context)
     name = choose_run(backbones, requested)

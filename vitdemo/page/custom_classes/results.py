@@ -2,10 +2,10 @@
 
 The payload is {} without a classifier, else
 
-    {"told": where the model is now, "about": [text, ...], "classes": [name, ...],
-     "untested": why the accuracy was not measured, or ""}
+    {"told": message that the model was added, "about": [text, ...], "classes": [name, ...],
+     "untested": reason why the accuracy was not measured, or ""}
 
-and, if it was measured,
+and, if the accuracy was measured,
 
     {"accuracy": "95.0%", "sample": images and interval, "warning": text or "",
      "matrix": [[int, ...], ...], "metrics": [[text, ...], ...],

@@ -1,8 +1,8 @@
 """The panel "More models": Vision Transformers from timm, the Hub or this computer, on request.
 
 On a page bound to localhost, the user can add any model, and all users then see the model. On other
-pages, and through a proxy, users can add only suggested models, for the current session. So only
-this computer's user can open paths on the server.
+pages, and through a proxy, users can add only suggested models, for the current session. Therefore,
+only the user of this computer can open paths on the server.
 """
 
 from collections.abc import Callable, Iterator
@@ -46,7 +46,7 @@ SESSION_ONLY_NOTE = " Only you can see an added model, until you leave this page
 MODEL_ACTIONS = ("add", "stop", "remove")
 SUGGESTIONS_BY_NAME = {suggestion.name: suggestion for suggestion in MODEL_SUGGESTIONS}
 MAX_LABELS_LENGTH = 10**6  # ImageNet-22k's labels have 300,000 characters
-MAX_ERRORS = 200  # remembered failed downloads of all sessions
+MAX_ERRORS = 200  # maximum number of stored messages about failed downloads
 MODEL_DOWNLOAD_QUEUE = {"concurrency_id": "downloads of models", "concurrency_limit": 20}
 
 
@@ -56,7 +56,7 @@ class MoreModelsPanel:
     def __init__(self, look: ExploreTab, *, local_only: bool):
         self.look, self.local_only, self.downloads = look, local_only, DownloadManager()
         self.context = look.context
-        # The message of the last failed download, by its key.
+        # download key -> message of the last failure
         self.errors: LRUCache[tuple, str] = LRUCache(MAX_ERRORS)
         with gr.Accordion("More models", open=False, elem_id="more-models") as self.panel:
             self.intro = gr.Markdown(
@@ -103,11 +103,11 @@ class MoreModelsPanel:
 
     @property
     def is_for_all_users(self) -> bool:
-        """Return whether this request adds models for all users, which needs a local page."""
+        """Return whether this request adds models for all users, which requires a local page."""
         return self.local_only and is_local_request(current_request())
 
     def download_key(self, name: str) -> tuple:
-        """Return the key of a download; sessions share it if models are added for all users."""
+        """Return the key of a download; sessions share a key if models are added for all users."""
         return (None if self.is_for_all_users else session_id(), name)
 
     def render_panel(self) -> tuple:
@@ -184,7 +184,7 @@ class MoreModelsPanel:
             if not found:  # another session downloads the same model
                 return
             (run,) = found
-            self.context.load_model(run)  # before adding, so that errors appear now
+            self.context.load_model(run)  # before the model is added, so that errors appear now
         except (Stopped, VitdemoError) as error:
             if not isinstance(error, Stopped):
                 self.errors[key] = str(error)

@@ -65,7 +65,7 @@ def describe_menus(context: AppContext, state: ViewState) -> dict[str, dict]:
         others = [("This model", [SAME_MODEL]), *others]
     value = SAME_MODEL if other.endswith(ORIGINAL_SUFFIX) else other
     requested, compared = state[keys.RESULTS_MODEL], state[keys.OTHER_MODEL]
-    compared = "" if compared in (name, SAME_MODEL) else compared  # neither is an unknown run
+    compared = "" if compared in (name, SAME_MODEL) else compared  # neither value is an unknown run
     return {
         keys.RESULTS_MODEL.name: describe_menu(
             group_runs(tested), name, requested, NO_RESULTS_WARNING

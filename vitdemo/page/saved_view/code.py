@@ -25,7 +25,7 @@ HOW_TO_RUN = (
     "# Run this with vitdemo's Python: in its folder, or anywhere after `pip install FOLDER`."
 )
 IMAGE_FILE = "vitdemo-map.png"
-OPACITY = 0.6  # of the map over the image
+OPACITY = 0.6  # opacity of the map over the image
 FILE_NAME = "vitdemo-map.py"
 PROGRESS = "Writing the code"
 OWN_PHOTO = "photo.jpg"
@@ -111,7 +111,7 @@ def _model_argument(run: Run) -> str:
 def _matrix_lines(
     state: ViewState, trace: ImageTrace, source: str, layer: int
 ) -> tuple[list[str], str]:
-    """Return imports and preparing lines, and the line that computes the matrix (N, N)."""
+    """Return imports and preparatory lines, and the line that computes the matrix (N, N)."""
     head = min(round(state[keys.HEAD]), trace.attention.shape[1])
     if source == "rollout":
         settings = read_rollout_settings(state, layer)
@@ -143,7 +143,7 @@ def _matrix_lines(
 
 
 def _token_rows(trace: ImageTrace, token: str) -> tuple[str, str]:
-    """Return the index of a token as code, and its name; by default the token of the classifier."""
+    """Return a token's index as code, and its name; by default, the token of the classifier."""
     p, (rows, columns) = trace.num_prefix_tokens, trace.grid
     if token == "mean":
         return "p:", "the average patch"

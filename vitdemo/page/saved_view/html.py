@@ -1,8 +1,8 @@
 """Write the attention maps and predictions of one image as one HTML file without a server.
 
-The file contains the scripts of the views, their style sheets, and all data. An import map gives
-the scripts their content, so no build step is needed. `main.js` answers the requests of `store.js`
-from the saved data, so the maps respond to pointer and keyboard as on the page.
+The file contains the scripts of the views, their style sheets, and all data. An import map contains
+the scripts, so no build step is needed. `main.js` answers the requests of `store.js` from the saved
+data, so the maps respond to pointer and keyboard as on the page.
 
     {"views": {"attention": data, "predictions": data}, "models": ..., "model": ..., "image": ...,
      "state": values of the view state, "files": [{"type": MIME type, "content": str}, ...]}
@@ -50,9 +50,9 @@ LAYER = "Layer"
 PROGRESS = "Writing the file"
 FILE_NAME = "vitdemo-{run}-attention"
 ENTRY = "saved_view/main.js"
-PREFIX = "vitdemo/"  # of the names of modules in the import map
+PREFIX = "vitdemo/"  # prefix of module names in the import map
 # State keys that the saved page starts with. The settings of rollout need no server, because the
-# saved rollout was computed with them.
+# saved rollout was computed with these settings.
 SAVED_KEYS = (
     keys.MAP_SOURCE,
     keys.LAST_COLUMN,
@@ -127,7 +127,7 @@ def choose_options(state: ViewState) -> dict:
 
 
 def serialise(values: dict) -> str:
-    """Return the data as JSON that can stand in a `<script>` element."""
+    """Return the data as JSON that is safe in a `<script>` element."""
 
     def embed(file: object) -> dict:
         if isinstance(file, ImageFile):

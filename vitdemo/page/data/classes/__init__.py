@@ -49,7 +49,7 @@ def build(context: AppContext, controls: Controls) -> None:
 def payload(context: AppContext, state: ViewState) -> list:
     """Return the document of the dataset's classes. Raises `DataError` for an invalid image.
 
-    Without a dataset, the document is empty, because the example images have the message.
+    Without a dataset, the document is empty, because the view of example images shows a message.
     """
     if context.is_dataset_missing():
         return []

@@ -68,7 +68,7 @@ class DatasetDownload:
                 self._thread.start()
 
     def stop(self) -> None:
-        """Stop the download. Its next start continues it."""
+        """Stop the download. The next call of `start` continues the download."""
         self._manager.stop(None)
         if self._thread is not None:
             self._thread.join(STOP_TIMEOUT)

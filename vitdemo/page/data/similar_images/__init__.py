@@ -126,7 +126,7 @@ def maps_payload(context: AppContext, state: ViewState) -> ViewData:
 
 
 def describe_time(context: AppContext, run: Run | None, state: ViewState) -> dict:
-    """Return the payload before the maps are computed, with the time that they take here."""
+    """Return the payload before the maps are computed, with the estimated computing time."""
     speed = measure_in_background(context, run)
     if speed is None:
         return {"message": MEASURING_MESSAGE, "is_measuring": True}
@@ -156,8 +156,8 @@ def compute_maps(context: AppContext, state: ViewState, report: Report) -> None:
 
 
 def compute_neighbours(context: AppContext, state: ViewState, report: Report) -> None:
-    """Compute the features that the neighbours need. A task of the bridge."""
-    load_square(context, state.image)  # raises `ImageError` at once
+    """Compute the features that are needed to find neighbours. A task of the bridge."""
+    load_square(context, state.image)  # an `ImageError` must come before the slow part
     load_feature_space(context, read_run(context, state), report=report_progress(report))
 
 
@@ -166,7 +166,7 @@ TASKS = {MAPS_VIEW: compute_maps, NEIGHBOURS_VIEW: compute_neighbours}
 
 
 def read_run(context: AppContext, state: ViewState) -> Run | None:
-    """Return the run whose features are chosen; None (raw pixels) without any run."""
+    """Return the run whose features are chosen, or None (raw pixels) if there are no runs."""
     runs = context.trained_runs()
     name = choose_run(runs, state[keys.FEATURES_MODEL])
     return next((run for run in runs if run.name == name), None)
@@ -179,8 +179,9 @@ def read_count(state: ViewState) -> int:
 def report_progress(report: Report) -> ProgressReport:
     """Return a function that reports the progress of the thread that calls this function.
 
-    Two threads compute the maps, but the page shows one line. Calls of the other thread repeat the
-    line, and so also notice a cancellation. If the fraction is unknown, the line counts seconds.
+    Two threads compute the maps, but the page shows one line. Calls from the other thread repeat
+    the line, so that a cancellation also stops this thread. Without a fraction, the line counts
+    seconds.
     """
     started, own = time.monotonic(), threading.get_ident()
     latest: tuple[float | None, str] = None, "Loading test images"

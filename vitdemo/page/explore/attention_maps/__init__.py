@@ -15,10 +15,10 @@ request:
 
 `attention` is one file (L, H, N, N), or above `MAX_ATTENTION_FILE_BYTES` one file (1, H, N, N) per
 layer. `rows` (L, H, 1, N) is the mean of the rows of the tokens that the classifier reads. The
-first map needs only these rows, so the browser loads them first. The files of `rollout`, `similar`
-and `norms` (norm-weighted attention, with each row divided by its sum) correspond to these files;
-rollout and similarity have one map per layer. `norms.all` (L, 1, N, N) combines all heads.
-Few users choose norm-weighted attention, so it is computed at the first choice (option `norms`).
+first map needs only these rows, so the browser loads them first. `rollout`, `similar` and `norms`
+(norm-weighted attention, with each row divided by its sum) have the same kinds of files. Rollout
+and similarity have one map per layer. `norms.all` (L, 1, N, N) combines all heads. Few users choose
+norm-weighted attention, so it is computed at the first choice (option `norms`).
 `vitdemo.page.components.matrix_file` defines the file format.
 
 After each drawing the script dispatches `vitdemo:drawn` on `document`, with
@@ -57,7 +57,7 @@ ROLLOUT_SETTINGS = (keys.FUSION, keys.DISCARD_RATIO, keys.RESIDUAL, keys.FIRST_L
 
 @dataclass(frozen=True)
 class RolloutSettings:
-    """Settings of attention rollout; `first_layer` (1..L) is the first layer that counts."""
+    """Settings of attention rollout; `first_layer` (1..L) is the first layer of the product."""
 
     fusion: str = "mean"
     discard_ratio: float = 0.0
@@ -75,7 +75,7 @@ class RolloutSettings:
         }
 
     def describe(self) -> str:
-        """Describe the settings that are not defaults, as " (max of the heads)"; "" without any."""
+        """Describe settings that are not defaults: " (max of the heads)"; "" for the defaults."""
         words = []
         if self.fusion != "mean":
             words.append(texts.ROLLOUT_FUSION.format(fusion=self.fusion))
@@ -152,7 +152,7 @@ def to_payload(trace: ImageTrace, settings: RolloutSettings) -> dict:
 
 
 def compute_rollout(trace: ImageTrace, settings: RolloutSettings) -> Tensor:
-    """Return the rollout after each layer from the first one, (S, N, N). Raises `VitdemoError`."""
+    """Return the rollout (S, N, N) after each of S layers. Raises `VitdemoError`."""
     try:
         return rollout_steps(
             trace.attention[:, None],  # (L, 1, H, N, N)
@@ -164,7 +164,7 @@ def compute_rollout(trace: ImageTrace, settings: RolloutSettings) -> Tensor:
 
 
 def file_prefix(trace: ImageTrace) -> str:
-    """Return a text that is different for every image, run and state of its weights."""
+    """Return a text that is different for every image, run and version of the weights."""
     return hash_name(repr((trace.run.path, trace.run.stamp)).encode() + trace.input_image.tobytes())
 
 
@@ -188,7 +188,7 @@ def norms_payload(context: AppContext, trace: ImageTrace) -> dict:
 def serve_heads(
     name: str, heads: Tensor, classifier_rows: slice
 ) -> tuple[list[CachedFile], CachedFile]:
-    """Return files of `heads` (L, H, N, N), and one of the mean of their `classifier_rows`."""
+    """Return files of `heads` (L, H, N, N), and a file of the mean over `classifier_rows`."""
     is_small = BYTES_PER_FLOAT16 * heads.numel() <= MAX_ATTENTION_FILE_BYTES
     parts = [heads] if is_small else heads.split(1)
     files = [

@@ -19,7 +19,7 @@ ABOUT = (
     "Raw attention and rollout do not depend on the class and can mislead. *Why this class?* "
     "measures how faithful each map is."
 )
-# Parts of the description of rollout settings, as " (max of the heads, 10% discarded)".
+# Parts of the description of rollout settings, such as " (max of the heads, 10% discarded)".
 ROLLOUT_FUSION = "{fusion} of the heads"
 ROLLOUT_DISCARD = "{percent:g}% discarded"
 ROLLOUT_NO_RESIDUAL = "no residual"

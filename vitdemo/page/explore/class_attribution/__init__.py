@@ -6,8 +6,8 @@ The payload:
      "scores": see `score_payload`, "has_slow": whether slow maps or their checks are missing,
      "results": blocks of curves, numbers and explanations}
 
-It contains the slow maps and the results of the faithfulness test that are in the cache. The two
-tasks compute them.
+The payload contains only slow maps and results of the faithfulness test that are in the cache. Two
+tasks compute the missing maps and results.
 """
 
 import gradio as gr
@@ -121,7 +121,7 @@ def add_text(report: Report, text: str) -> OnStep:
 
 
 def load_class_maps(context: AppContext, state: ViewState, **options) -> tuple[ClassMaps, str]:
-    """Return the maps of the view state, and a message if it has an unsuitable class.
+    """Return the maps of the view state, and a message if a chosen class is unsuitable.
 
     If the model does not have a chosen class, or if both classes are equal, there is no second
     class. For `options`, see `compute_class_maps`.

@@ -199,8 +199,7 @@ def explain_badge(answer: ClassMaps, fill: str) -> str:
 def score_payload(known: FaithfulnessResult | None) -> dict | None:
     """Return the score of each map and baseline in points, the range of the bars, and verdicts.
 
-    `low` and `high` are the ends of the bars, and `random` is the 5th to 95th percentile of random
-    orders.
+    `low` and `high` are the ends of the bars, and `random` is the 5th to 95th percentile.
     """
     if known is None:
         return None
@@ -332,7 +331,7 @@ def about_blocks(answer: ClassMaps) -> list[DocumentBlock]:
 
 
 def curve_blocks(answer: ClassMaps, known: FaithfulnessResult) -> list[DocumentBlock]:
-    """Return deletion and insertion plots; a text names the maps computed after the test."""
+    """Return deletion and insertion plots, and a text that lists maps without curves."""
     value = "probability, %" if answer.against is None else "probability among two classes, %"
     plots = (
         ("Deletion: lower is more faithful", known.deletion, 0, "patches removed, %"),

@@ -17,7 +17,7 @@ from vitdemo.page.explore.inside import (
 from vitdemo.page.explore.tab import ExploreTab
 from vitdemo.page.state_keys import PART
 
-MODULES = {  # by part, in the order of the forward pass after the overview
+MODULES = {  # part -> module: the overview, then the order of the forward pass
     "diagram": architecture,
     "filters": patch_embedding,
     "positions": positions,
@@ -29,7 +29,7 @@ MODULES = {  # by part, in the order of the forward pass after the overview
     "epochs": epochs,
 }
 
-VIEW_IDS = {  # elem_id of each view of a part without controls
+VIEW_IDS = {  # elem_id of the view, for each part that has no controls
     architecture: "diagram",
     positions: "positions",
     one_head: "one-head",

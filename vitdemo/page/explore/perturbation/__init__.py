@@ -1,7 +1,7 @@
 """The section "Change the image" of Explore: the predictions of all models for a changed image.
 
-The changes are part of the view state, also the removed patches (state key `removed`, encoded by
-`RemovedPatches.encode`). The buttons change the state in the browser, see `view.js`.
+All changes are part of the view state, including the removed patches (state key `removed`, encoded
+by `RemovedPatches.encode`). The buttons change the state in the browser, see `view.js`.
 """
 
 import json
@@ -75,7 +75,7 @@ def lay_out_removal(controls: Controls) -> None:
 
 
 def lay_out_changes(controls: Controls) -> None:
-    """Lay out all other changes; the payloads clamp values that are out of range."""
+    """Lay out the controls of all other changes; the payloads clamp values out of range."""
     controls.add(keys.PIECES, gr.Radio)
     for key in (*keys.STRENGTHS.values(), keys.CHANGE_SEED):
         controls.add(key, UncheckedSlider)

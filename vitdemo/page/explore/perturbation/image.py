@@ -46,7 +46,8 @@ def load_images(
 ) -> tuple[Image.Image, Image.Image]:
     """Return the image of Explore and the image after `changes`, cached. Raises `VitdemoError`.
 
-    Only changed images have the size of the canvas, so predictions before changes equal Explore's.
+    Only changed images have the size of the canvas. The predictions before changes are therefore
+    equal to the predictions in Explore.
     """
     original = load_square(context, state.image)
     if changes.is_identity:
@@ -61,7 +62,7 @@ def parse_changes(context: AppContext, state: ViewState) -> ImageChanges:
 
 
 def read_strengths(state: ViewState) -> ImageChanges:
-    """Return all changes but the removed patches."""
+    """Return all changes except the removed patches."""
     return ImageChanges(
         pieces=state[keys.PIECES],
         seed=int(state[keys.CHANGE_SEED]),

@@ -21,7 +21,7 @@ from vitdemo.page.view_state import needs
 
 VIEW = "knockout"
 LAYER_RANGE = (keys.FIRST_BLOCKED, keys.LAST_BLOCKED)
-MAX_CLASSES = 5  # classes in the card; the class predicted after the knock-out is added to these
+MAX_CLASSES = 5  # maximum number of classes in the card, without a new predicted class
 KNOCKOUT_INTRO = (
     "In the chosen layers, the class token cannot attend to any patch. If the prediction stays the "
     "same, it does not need this attention, because later layers may supply the same information. "
@@ -55,7 +55,7 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
         first, last = (min(round(state[key]), depth) for key in LAYER_RANGE)
         found = predict_with_knockout(context, run, image, select_blocked_layers(first, last))
     except VitdemoError as error:
-        locked = {"maximum": COMMON_DEPTH, "interactive": False}  # not an earlier model's range
+        locked = {"maximum": COMMON_DEPTH, "interactive": False}  # reset the range
         names = [key.name for key in LAYER_RANGE]
         return ViewData(document_payload([Notice(str(error))]), dict.fromkeys(names, locked))
     sliders = {

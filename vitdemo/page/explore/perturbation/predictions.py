@@ -1,7 +1,7 @@
 """Predictions of all models for the changed image.
 
-The classes are the most probable ones before and after the change. `summary` and `before` are empty
-if the image is unchanged:
+The classes are the most probable classes before and after the change. `summary` and `before` are
+empty if the image is unchanged:
 
     {"summary": str, "models": [{"run": str, "isKept": bool, "verdict": str, "classes": [names],
      "before": [probabilities], "now": [probabilities]}, ...], "problems": [str]}
@@ -26,7 +26,7 @@ PROBABILITY_DIGITS = 6  # enough for equal rounding in the browser and in Python
 def payload(context: AppContext, state: ViewState) -> dict:
     changes = parse_changes(context, state)
     before, after = load_images(context, state, changes)
-    with suppress(VitdemoError):  # the predictions then reuse the passes of the attention maps
+    with suppress(VitdemoError):  # predictions reuse the maps' forward passes
         for image in (before, after):
             context.trace_image(context.find_run(state.model), image)
     return to_payload(*predict_changes(context, before, after), changes)

@@ -52,7 +52,7 @@ def payload(context: AppContext, state: ViewState) -> dict:
 
 
 def encode_changes(changes: ImageChanges) -> dict[str, object]:
-    """Return the view state of `changes` without the seed; the grid only with removed patches."""
+    """Return the view state of `changes` without the seed, and without the grid if unused."""
     values = {name: getattr(changes, name) for name in ("pieces", *SLIDER_NAMES)}
     values["removed"] = changes.removed.encode
     return values | ({"patches": str(changes.removed.grid[0])} if changes.removed.cells else {})

@@ -114,7 +114,7 @@ def describe_run(run: Run, accuracy: str) -> str:
 
 
 def prediction_notes(runs: list[Run]) -> list[str]:
-    """Explain the numbers of these models to newcomers."""
+    """Return notes that explain the numbers of these models to newcomers."""
     found = []
     for classes in dict.fromkeys(run.classes for run in runs):
         if len(classes) <= MAX_NOTED_CLASSES:

@@ -88,7 +88,7 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
 
 
 def describe_maps(panels: Sequence[MapPanel], sentence: str) -> list[DocumentBlock]:
-    """Return the row of maps, and their captions in a fold, each once."""
+    """Return the row of maps, and a fold with their captions without duplicates."""
     if not panels:
         return [Notice(sentence or NO_MODEL)]
     captions = dict.fromkeys(panel.caption for panel in panels)

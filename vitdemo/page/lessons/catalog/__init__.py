@@ -64,7 +64,7 @@ def payload(folders: Sequence[Path], context: AppContext, state: ViewState) -> d
 
 
 def serve_thumbnail(folders: Sequence[Path], name: str) -> CachedFile | None:
-    """Return the thumbnail of a lesson as a file, None without one."""
+    """Return the thumbnail of a lesson as a file, or None without a thumbnail."""
     content = find_thumbnail(folders, name)
     return content and CachedFile(hash_name(content, SUFFIX), lambda: content)
 
@@ -74,8 +74,7 @@ def read_catalog(
 ) -> tuple[list[Lesson], dict[str, list[Lesson]], list[str]]:
     """Return available lessons, other lessons by missing requirement, and errors in lesson files.
 
-    A lesson is available if all its runs are. `load_lesson` computes the facts, which takes
-    seconds.
+    A lesson is available if all its runs are available. `load_lesson` takes seconds.
     """
     read, problems = read_lessons(*folders)
     found, missing = [], {}
@@ -88,7 +87,7 @@ def read_catalog(
 
 
 def load_lesson(context: AppContext, folders: Sequence[Path], name: str) -> Lesson:
-    """Return a lesson with its facts. Raises `LessonError` if it is not available."""
+    """Return a lesson with its facts. Raises `LessonError` if the lesson is not available."""
     lesson = next((each for each in read_lessons(*folders)[0] if each.name == name), None)
     if lesson is None:
         raise LessonError(NO_LESSON_MESSAGE.format(name=name))

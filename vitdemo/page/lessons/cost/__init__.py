@@ -1,7 +1,6 @@
 """Calculator of the cost of a Vision Transformer, compared with a baseline.
 
-The payload is a document: a table of the current cost. A task measures the latency, and returns a
-document.
+The payload is a document: a table of the current cost. A task returns the measured latency.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -86,7 +85,7 @@ def read_sizes(state: ViewState) -> list[int]:
 
 
 def read_baseline(state: ViewState) -> list[int]:
-    """Return the sizes of the baseline; the initial sizes if the text is invalid."""
+    """Return the sizes of the baseline, or the initial sizes if the text is invalid."""
     texts = state[keys.COST_BASELINE].split(",")
     sizes = keys.COST_SIZES.values()
     try:
@@ -97,7 +96,7 @@ def read_baseline(state: ViewState) -> list[int]:
 
 
 def validate_sizes(sizes: Sequence[int]) -> Sequence[int]:
-    """Return the sizes of a model. Raises `LessonError` for invalid combinations."""
+    """Return `sizes` unchanged. Raises `LessonError` for invalid combinations."""
     image, patch = sizes[:2]
     if image % patch:
         raise LessonError(NO_MULTIPLE_MESSAGE.format(image=image, patch=patch))
@@ -107,7 +106,7 @@ def validate_sizes(sizes: Sequence[int]) -> Sequence[int]:
 
 
 def cost_blocks(before: VitCost, now: VitCost) -> list[DocumentBlock]:
-    """Return a table of two costs with their ratio, and its explanation."""
+    """Return a table of two costs and their ratio, and an explanation of the table."""
     rows = []
     for label, form, compute in COST_ROWS:
         first, second = compute(before), compute(now)

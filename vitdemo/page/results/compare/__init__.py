@@ -27,7 +27,7 @@ PARTS = {
 }
 JS_SCROLL = "() => document.querySelector('#{place}').scrollIntoView()"
 FEATURES = (model_scatter, models_table, latency, published_results, recipe_ablation, robustness)
-TEST_SET_VIEWS = {model_scatter.VIEW, models_table.VIEW}  # these show the chosen test set
+TEST_SET_VIEWS = {model_scatter.VIEW, models_table.VIEW}  # views of the chosen test set
 PAYLOADS = {feature.VIEW: feature.payload for feature in FEATURES}
 TASKS = {**latency.TASKS, **robustness.TASKS}
 

@@ -1,13 +1,13 @@
 """The section Confusion matrix: counts of true and predicted classes, and the images of each cell.
 
-Letters: C classes; cell (i, j) holds the images of class i that were predicted as class j. The tab
-has two views, whose payloads are:
+Letters: C classes; cell (i, j) contains the images of class i that were predicted as class j. The
+tab has two views, whose payloads are:
 
     confusion_matrix: see `matrix_to_payload`
     confusion_cell: {"title": blocks, "pictures": see `vitdemo.page.gallery`} of the chosen cell, or
         {"run": name, "pairs": see `most_confused_cells`} without a cell
 
-The chosen cell is a text of the view state: the true and the predicted class, with a comma between.
+The chosen cell is a text of the view state: the true and the predicted class, separated by a comma.
 """
 
 from collections.abc import Sequence
@@ -136,7 +136,7 @@ PAYLOADS: dict[str, Payload] = {"confusion_matrix": matrix_payload, "confusion_c
 def read_matrix(context: AppContext, state: ViewState, errors_only: bool = False) -> ConfusionCells:
     """Return the confusion matrix of the view state.
 
-    Raises `RunError` without an evaluated run, or if both runs have different test images.
+    Raises `RunError` without an evaluated run, or if the two runs have different test images.
     """
     name, other = require_models(context, state)
     group = comparable_predictions(context, name)
@@ -149,7 +149,7 @@ def read_matrix(context: AppContext, state: ViewState, errors_only: bool = False
 
 
 def find_cell(classes: Sequence[str], text: str) -> tuple[int, int] | None:
-    """Return the indices of "true,predicted", or None. A class name may contain commas."""
+    """Return the class indices in "true,predicted", or None. A class name may contain commas."""
     words = text.split(",")
     for end in range(1, len(words)):
         names = ",".join(words[:end]), ",".join(words[end:])
@@ -201,8 +201,8 @@ def colour_strengths(matrix: ConfusionCells) -> np.ndarray:
     predictions. Differences are scaled in the same way, and clipped on the diagonal.
     """
     values = matrix.values
-    if matrix.unit == COUNTS:  # as fractions, so that colours do not depend on class size
-        support = matrix.counts.sum(axis=1, keepdims=True)  # the same for both models
+    if matrix.unit == COUNTS:  # fractions, so that colours do not depend on class size
+        support = matrix.counts.sum(axis=1, keepdims=True)  # support is the same for both models
         values = values / np.maximum(support, 1)
     right = np.eye(len(values), dtype=bool)
     scaled = values / (np.abs(values[~right]).max(initial=0) or 1.0)
@@ -212,7 +212,7 @@ def colour_strengths(matrix: ConfusionCells) -> np.ndarray:
 
 
 def cell_label(matrix: ConfusionCells, i: int, j: int) -> str:
-    """Describe a cell, as "true class cat, predicted class dog: 146 images, 14.6% of all cats"."""
+    """Describe a cell: "true class cat, predicted class dog: 146 images, 14.6% of all cats"."""
     true, predicted = matrix.classes[i], matrix.classes[j]
     taken = f"true class {true}, predicted class {predicted}"
     count = int(matrix.counts[i, j])

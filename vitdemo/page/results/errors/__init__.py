@@ -2,7 +2,7 @@
 
 The tab has three views. The browser chooses the kind of images and the page of the gallery.
 
-    errors_kinds: {"chips": [{"pick": kind, "words", "count", "off": why disabled, "text"}, ...],
+    errors_kinds: {"chips": [{"pick": kind, "words", "count", "off": reason or None, "text"}, ...],
                    "only": description of the other filters, "messages": [sentence, ...]}
     errors_pairs: {"chips": [{"pick": "i-j", "words", "count", "spoken", "classes"}, ...]}
     errors_pictures: see `vitdemo.page.gallery`
@@ -30,8 +30,8 @@ from vitdemo.page.view_state import needs
 
 ANY_CLASS = ("any class", "")
 MAX_CLASS_PAIRS = 10
-MULTI_MODEL_KINDS = ("only_right", "all_wrong")  # these depend on the predictions of other models
-KIND_TEXTS = {  # explanation by kind
+MULTI_MODEL_KINDS = ("only_right", "all_wrong")  # need predictions of other models
+KIND_TEXTS = {  # kind -> explanation
     "errors": "{run} predicted the wrong class.",
     "right": "{run} predicted the correct class.",
     "all": "All predictions of {run}.",

@@ -46,8 +46,7 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
 def metrics_to_payload(context: AppContext, name: str, other: str) -> dict:
     """Return the metrics of the run `name`, or only a notice; "" means that there is no run.
 
-    The plot also shows the run `other`, unless its evaluation is not valid; the paired test
-    reports this.
+    The plot also shows `other` if its evaluation is valid. Otherwise, the paired test reports this.
     """
     if not name:
         return notice_payload(NO_EVALUATION_MESSAGE)
@@ -79,8 +78,8 @@ def plot_metrics(reports: Sequence[ClassificationReport]) -> dict:
     """Return the plot of precision and recall, with the classes of the first report, worst first.
 
     The result is {"models": names, "metrics": titles, "ticks": texts by value, "rows": one per
-    class}. A row is {"name", "isTested", "spoken", "marks": one list per metric}, which has a mark
-    [value, low, high] per model, or None.
+    class}. A row is {"name", "isTested", "spoken", "marks": one list per metric}. A list contains a
+    mark [value, low, high] or None per model.
     """
     first = reports[0]
     rows = [plot_row(reports, first.classes[c], bool(first.support[c])) for c in first.worst_first]
@@ -111,7 +110,7 @@ def find_mark(
 
 
 def describe_marks(metric: str, marks: Sequence[tuple[float, float, float] | None]) -> str:
-    """Describe a metric of each model, as "recall 0.938 (0.921 to 0.951)"."""
+    """Describe a metric of each model, such as "recall 0.938 (0.921 to 0.951)"."""
     texts = [f"{mark[0]:.3f} ({mark[1]:.3f} to {mark[2]:.3f})" if mark else DASH for mark in marks]
     return f"{metric} {', compared with '.join(texts)}"
 

@@ -80,7 +80,7 @@ def choose_classes(
 ) -> tuple[list[str], list[str]]:
     """Return all tested classes, and at most `keys.MAX_CURVE_CLASSES` tested classes of `wanted`.
 
-    If no wanted class was tested, the class with the lowest F1 is chosen. An empty choice stays.
+    If no wanted class was tested, choose the class with the lowest F1. Keep an empty choice.
     """
     tested = [c for c, n in zip(report.classes, report.support, strict=True) if n]
     kept = [c for c in wanted if c in tested][: keys.MAX_CURVE_CLASSES]

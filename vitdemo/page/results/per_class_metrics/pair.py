@@ -25,7 +25,7 @@ def payload(context: AppContext, state: ViewState) -> list:
     run = context.find_run(name)
     try:
         report = context.cache.call(compute_classification_report, run)
-    except VitdemoError:  # reported by the view of the class metrics
+    except VitdemoError:  # the view of the class metrics reports the error
         return []
     if other.endswith(ORIGINAL_SUFFIX):
         original = context.cache.call(compute_classification_report, context.find_run(other))

@@ -6,8 +6,8 @@ The payload of the view is
      "comparison": blocks, "problems": [str, ...], "is_local": bool, "system": [str, ...]}
 
 `system` lists names of system files, which the browser does not upload. A test set belongs to its
-user, unless the page is local: then it stays until the page ends. The chosen test set is a text of
-the view state, its name.
+user. On a local page, test sets belong to all users and remain until the page ends. The view state
+contains the name of the chosen test set.
 """
 
 import functools
@@ -52,8 +52,8 @@ from vitdemo.runs.user_test_set import UserTestSet
 VIEW = "test_set"
 ADD, REMOVE, EVALUATE = "tests.add", "tests.remove", "tests.evaluate"
 MAX_CLASSES, MAX_IMAGES = 100, 1000
-MAX_TEST_SETS = 10  # per user
-SESSION_LIFETIME = 3600  # seconds after the last use
+MAX_TEST_SETS = 10  # maximum number per user
+SESSION_LIFETIME = 3600  # seconds from the last use to the deletion
 ORIGINAL_LABEL = "original test set"
 TEXTS = {
     "same_model": SAME_MODEL,
@@ -84,7 +84,7 @@ DEFAULT_NAME = "My test set"
 class TestSetSession:
     """Test sets of one user by id, and messages about the last upload."""
 
-    __test__ = False  # not a test class
+    __test__ = False  # pytest must not collect this class
 
     ids: list[str] = field(default_factory=list)
     problems: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ def make_feature(session: Callable[[], TestSetSession], *, for_all: bool) -> Fea
 def choose_context(context: AppContext, state: ViewState) -> AppContext:
     """Return the context of the chosen test set.
 
-    Raises `RunError` if no model was evaluated on it, or if it no longer exists.
+    Raises `RunError` if no model was evaluated on the test set, or if it no longer exists.
     """
     name = state[keys.TEST_SET]
     if not name:
@@ -180,7 +180,7 @@ def payload(
 
 
 def describe_test_set(tests: UserTestSet) -> str:
-    """Describe the images of a test set, as "48 images of 3 classes: cat, dog, frog."."""
+    """Describe the images of a test set: "48 images of 3 classes: cat, dog, frog."."""
     classes = tests.tested_classes
     images = "1 image" if len(tests) == 1 else f"{len(tests)} images"
     noun = "class" if len(classes) == 1 else "classes"
@@ -229,7 +229,7 @@ def _is_text_list(value: object) -> bool:
 
 
 def choose_name(wanted: object, used: Sequence[str]) -> str:
-    """Return the wanted name, or a default, with a number if the name is used."""
+    """Return the wanted or a default name, with a number if the name is already used."""
     name = " ".join(wanted.split())[:MAX_CUSTOM_NAME_LENGTH] if isinstance(wanted, str) else ""
     name = name if name.isprintable() and name else DEFAULT_NAME
     numbered = (name if n == 1 else f"{name} ({n})" for n in range(1, MAX_TEST_SETS + 2))
@@ -245,7 +245,7 @@ def remove(context: AppContext, state: ViewState, session: TestSetSession) -> li
 
 
 def evaluate(context: AppContext, state: ViewState, report: Report) -> None:
-    """Evaluate all models with the classes of the chosen test set. A task of the bridge.
+    """Evaluate all models that have the classes of the chosen test set. A task of the bridge.
 
     Raises `RunError` if the test set no longer exists or a model fails, and `Stopped` after a
     cancellation.

@@ -1,7 +1,7 @@
 """More about the chosen runs: further curves, milestones, stages, final results, epochs.
 
-The view is folded, and requested while it is open: the results of all epochs are large. The payload
-is {"curves": payload of the curves, or {}, "blocks": [block, ...]}.
+The view is folded, and is requested only while it is open, because the results of all epochs are
+large. The payload is {"curves": payload of the curves, or {}, "blocks": [block, ...]}.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ def payload(context: AppContext, state: ViewState) -> dict:
 
 
 def ablation_links(runs: Sequence[Run], groups: Mapping[str, Sequence[str]]) -> list[DocumentBlock]:
-    """Return a button per ablation with at least two of the runs: it opens it in Compare models.
+    """Return a button that opens Compare models, for each ablation with two or more of `runs`.
 
     `groups` maps the baseline of each ablation to the names of its runs.
     """

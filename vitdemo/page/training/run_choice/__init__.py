@@ -46,7 +46,7 @@ def payload(jobs: JobQueue | None, context: AppContext, state: ViewState) -> Vie
     is_training = any(job.is_unfinished for job in jobs.list_jobs()) if jobs else False
     data = {
         "runs": [run.name for run in found],
-        # Without a run, the page waits for the first one.
+        # Without a run, the page waits for the first run.
         "in_progress": is_training or not found or any(map(is_in_progress, found)),
         "is_training": is_training,
     }

@@ -51,7 +51,7 @@ TEXTS = {"no_jobs": "No training run has been started on this page yet."}
 
 
 def build(context: AppContext, controls: dict[str, Component], jobs: JobQueue | None) -> None:
-    """Lay out an offer to train, and the panel; without `jobs`, show why training is disabled."""
+    """Lay out an offer to train, and the panel; without `jobs`, the panel explains the reason."""
     if jobs is not None:
         with gr.Row(elem_id="train-offer", elem_classes="vd-filters"):
             gr.Markdown(OFFER)

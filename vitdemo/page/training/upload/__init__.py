@@ -52,7 +52,7 @@ def build(context: AppContext) -> None:
         try:
             yield from upload_run(context, chosen, repository, is_private=bool(is_private))
         except VitdemoError:
-            yield ""  # the progress would stay next to the message
+            yield ""  # removes the progress next to the message
             raise
 
     panel.expand(refresh, model, model, **REFRESH_EVENT)

@@ -1,7 +1,7 @@
 """The part "Architecture": the model's parts with the results of this image, and links to parts.
 
 `parts` are the parts in the order of the forward pass. `parameters` and `macs` of a part are sums
-over all `repeats` copies. `link` names a part of "Inside the model" or a section of Explore:
+over all `repeats` copies. `link` leads to a part of "Inside the model" or to a section of Explore:
 
     {"words": str, "repeated": str, "seen": file, "size": int,
      "parts": [{"kind", "title", "description", "parameters", "macs", "repeats",
@@ -25,7 +25,7 @@ from vitdemo.page.view_state import needs
 
 VIEW = "architecture"
 DIGITS = 5
-MAX_CLASSES = 3  # classes of the prediction
+MAX_CLASSES = 3  # number of classes shown in the prediction
 PART_TITLES = {
     "patches": "Patch embedding",
     "stem": "Convolutional stem",
@@ -50,7 +50,7 @@ PART_DESCRIPTIONS = {
     "norm": "Scales the {width} numbers of a token to mean 0 and variance 1, then applies a "
     "learned scale.",
     "head": "Maps {answer} from {width} numbers to {classes} classes.",
-    # Convolutional models, which are shown by their own layers
+    # Convolutional models, whose layers are shown
     "convolutions": "{layers} of {side} x {side} filters: {before} channels to {after}{frozen} "
     "(`{name}`).",
     "linear": "Maps {before} numbers, one per channel, to {after} classes (`{name}`).",

@@ -1,7 +1,7 @@
 """The part "Head ablation": the effect of switching heads off.
 
 The state `off` lists the heads that are off, such as "3.1 4.2" (layer.head, from 1). The payload of
-the grid has the effect of each single head:
+the grid contains the effect of each single head:
 
     {"run": str, "name": class, "change": (L, H), "probability": (L, H), "words": str,
      "about": str}
@@ -173,7 +173,7 @@ def list_heads(heads: Collection[HeadIndex]) -> str:
 def describe_accuracy_change(name: str, test: McNemarResult, heads: Collection[HeadIndex]) -> str:
     """Describe the accuracy with all heads and without `heads`, and the significance of the change.
 
-    The text names model and heads, because the user may have made other choices since.
+    The text contains model and heads, because the user may have made other choices since.
     """
     change, low, high = 100 * test.difference, *(100 * test.interval)
     if low <= 0 <= high:

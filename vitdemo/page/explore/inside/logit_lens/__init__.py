@@ -25,8 +25,8 @@ VIEW = "logit_lens"
 PROBABILITY_DIGITS = 6  # enough for equal rounding in the browser and in Python
 MAX_LENS_CLASSES = 12  # with more classes, only `NUM_TOP_CLASSES` are shown
 NUM_TOP_CLASSES = 8
-# Paul Tol's "muted" scheme (https://personal.sron.nl/~pault) is safe for colour-blind readers. Its
-# last colour, grey, is for all further classes.
+# Paul Tol's "muted" scheme (https://personal.sron.nl/~pault) is safe for colour-blind readers. The
+# last colour, grey, is for all other classes.
 CLASS_COLOURS = (
     *("#cc6677", "#332288", "#ddcc77", "#117733", "#88ccee"),
     *("#882255", "#44aa99", "#999933", "#aa4499", "#dddddd"),

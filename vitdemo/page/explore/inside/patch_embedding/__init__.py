@@ -1,6 +1,6 @@
 """The part "Patch embedding": the filters of the convolution that reads the pixels.
 
-Letters: K filters, p their side in pixels.
+Letters: K filters, p side of a filter in pixels.
 """
 
 import gradio as gr

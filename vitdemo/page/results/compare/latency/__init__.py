@@ -4,8 +4,8 @@ The payload of the view is
 
     {"document": blocks, "has_gpu": whether the page can borrow a GPU}
 
-Latencies are cached for all users of the page, so that they stay visible. The table of models has
-them in two columns.
+Latencies are cached for all users of the page, so that they remain visible. The table of models
+shows them in two columns.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ TEXTS = {
     "unit": "models",
 }
 LatencyMeasurement = Callable[[Run], Sequence[Latency]]
-# Wrapped when the page is imported, since a Space must declare the functions that use its GPU.
+# The function is wrapped at import, since a Space must declare the functions that use its GPU.
 measure_on_borrowed_gpu: Callable[[nn.Module, int], list[Latency]] | None = (
     space.gpu_function(space.measure_on_gpu, space.GPU_SECONDS) if is_zero_gpu() else None
 )

@@ -28,6 +28,6 @@ def payload(context: AppContext, state: ViewState) -> list:
 
 
 def ablation_run_names(context: AppContext) -> set[str]:
-    """Return the names of the runs that run menus list under an ablation."""
+    """Return the names of the runs that are listed under an ablation in the run menus."""
     groups = group_runs(context.list_runs()[0])
     return {name for label, names in groups if label.startswith(ABLATION_PREFIX) for name in names}

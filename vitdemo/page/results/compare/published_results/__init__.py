@@ -1,4 +1,4 @@
-"""The list "Published results": results of others with the same or a similar recipe."""
+"""The list "Published results": results of other authors with the same or a similar recipe."""
 
 from collections.abc import Collection
 

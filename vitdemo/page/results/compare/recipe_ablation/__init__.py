@@ -46,7 +46,7 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
 
 
 def baseline_blocks(context: AppContext, name: str) -> list[DocumentBlock]:
-    """Compare all comparable runs with the run `name`; "" if no run was evaluated."""
+    """Compare all comparable runs with the run `name`, which is "" if no run was evaluated."""
     if not name:  # without runs, the table of models already shows a notice
         return [Notice(NO_COMPARISON_MESSAGE)] if context.list_runs()[0] else []
     try:
@@ -57,7 +57,7 @@ def baseline_blocks(context: AppContext, name: str) -> list[DocumentBlock]:
 
 
 def compute_run_ablation(context: AppContext, name: str) -> RecipeAblation:
-    """Compare all comparable runs with `name`. Raises `RunError` if it has no valid evaluation."""
+    """Compare all comparable runs with `name`. Raises `RunError` without a valid evaluation."""
     base, group = context.find_run(name), comparable_predictions(context, name)
     others = [run for run in group.runs if run.name != name]
     return context.cache.call(compute_ablation, base, others, group.exclusion_messages)

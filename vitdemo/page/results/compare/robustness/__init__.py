@@ -1,4 +1,4 @@
-"""Robustness: accuracy of models on images with changes of rising strength.
+"""Robustness: accuracy of models on images with changes of increasing strength.
 
 A task measures the accuracies. The payload is a value of `createLinePlots` in line_plots.js, with
 the curves that are cached for the chosen models, changes and number of images.
@@ -32,7 +32,7 @@ ROBUSTNESS_INTRO = (
 NO_CHOICE_MESSAGE = "Choose at least one model and one change above."
 TITLE_ID = "robustness-title"
 TEXTS = {"measure": "Measure robustness", "unit": "points"}
-CPU_IMAGE_COUNT = 200  # initial number of test images on a CPU: about a fifth of the time
+CPU_IMAGE_COUNT = 200  # initial number of test images on a CPU, to save time
 RobustnessCurves = dict[str, dict[str, list[float]]]  # change -> run name -> accuracies
 
 
@@ -79,7 +79,7 @@ def measure(context: AppContext, state: ViewState, report: Report) -> list[str]:
         raise RunError(NO_CHOICE_MESSAGE)
     total = len(runs) * sum(len(PERTURBATIONS[change].strengths) for change in changes)
     for number, run in enumerate(runs):
-        # The first step of a large model can take a minute, in which its name is shown.
+        # The first step of a large model can take a minute. The page then shows the model's name.
         done = number * total // len(runs)
         report(done, total, f"{run.name}: {PERTURBATIONS[changes[0]].title}")
         try:
