@@ -9,8 +9,8 @@ with one payload per view:
 
 A payload function takes an `AppContext` and a `ViewState`, and returns JSON data. The decorator
 `view_state.needs` declares the state keys that the function reads. An `ImageFile` in the data
-becomes a file. If it raises `VitdemoError`, the view shows the message. The store ignores responses
-with an old key.
+becomes a file. The view shows the message of a `VitdemoError`. The store ignores responses with an
+old key.
 
 A long computation is a task: a function of an `AppContext`, a `ViewState` and a function
 `report(done, total, text)`. The bridge sends progress messages, and a last message with the result:

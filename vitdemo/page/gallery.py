@@ -6,8 +6,8 @@
      "model": the queried run, "models": [name, ...], "compared": [name, ...],
      "pictures": [{"number", "true", "answers": [[class, probability], one per model],
                    "image": the image of the view state}, ...],
-     "opening": other arguments of `store.openImage`, see `describe_opening`, "sheet": image or
-     None, "columns": of the sheet, "pixels": bool, "sentence": str}
+     "opening": other arguments of `store.openImage`, see `describe_opening`,
+     "sheet": image or None, "columns": of the sheet, "pixels": bool, "sentence": str}
 
 `sheet` is one file with all images in rows of `columns`. If the images' dataset is missing, `sheet`
 is None, and `gallery.js` shows a table of image numbers and predictions.
