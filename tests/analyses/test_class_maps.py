@@ -346,7 +346,10 @@ def test_every_map_has_an_explanation_and_its_scores(shown, ask):
         assert each["points"] == pytest.approx(100 * measured.scores[name].score)
         assert shown_scores["low"] <= each["points"] <= shown_scores["high"]
         assert each["is_better"] == (each["title"] == BETTER_THAN_BASELINES)
-    assert [title for title, _ in shown_scores["baselines"]] == ["Centre first", "Edge map"]
+    assert [title for title, _ in shown_scores["baselines"]] == [
+        "Centre-first baseline",
+        "Edge map",
+    ]
     assert set(blocks.ORDER_COLOURS) == {*attributions.METHODS, *BASELINE_NAMES}
 
 

@@ -723,7 +723,10 @@ def test_attention_concentrated_on_few_patches_is_reported(open_view, look_of, c
     wait_until_drawn(page, source="norm")
     norm_values = compute_expected_values(trace, get_last_draw(page), products)
     norm_share = float(norm_values[patches.topk(3).indices].sum() / norm_values.sum())
-    norm_message = f"{100 * share:.1f}% of the attention on patches, and have {100 * norm_share:.1f}% of the sum of norms"
+    norm_message = (
+        f"{100 * share:.1f}% of the attention on patches, and have {100 * norm_share:.1f}% of the "
+        "sum of norms"
+    )
     expect(text).to_contain_text(norm_message)
     select_source(page, "mean")
     page.locator("#attention .large").press("ArrowRight")  # a patch query shows no such text

@@ -168,7 +168,10 @@ def test_slow_maps_and_faithfulness_scores_reset_with_a_new_image(why_page, phot
     table = meter.locator("table").first
     for text in ("baseline: uses the image, but no model", "baseline: uses only the distance"):
         expect(table).to_contain_text(text)
-    for figure, text in ((0, "In percent of the largest absolute value."), (6, "In percent.")):
+    for figure, text in (
+        (0, "Values are in percent of the largest absolute value."),
+        (6, "Values are in percent."),
+    ):
         panel = why_page.locator(f"{MAPS} figure").nth(figure)
         panel.get_by_text("Numbers").click()
         expect(panel.locator("caption, table")).to_contain_text([text])

@@ -52,7 +52,7 @@ def test_choices_are_written_to_the_url_and_a_link_is_copied(shared_page, photo)
     upload(page, photo)
     expect(page.locator("#picture .about")).to_have_text("Your photo.")
     copy.click()
-    expect(toast.last).to_contain_text("It does not contain your photo")
+    expect(toast.last).to_contain_text("The link does not contain your photo")
     for failure in ("writeText = () => Promise.reject()", "writeText = null"):
         page.evaluate(f"() => {{ navigator.clipboard.{failure}; }}")
         copy.click()

@@ -158,7 +158,7 @@ def test_sliders_and_presets_change_the_image_and_reset_restores_it(section, tmp
     fill_slider(section, "#hands-blur", "")  # an empty field changes nothing
     expect(find_change_text(section)).to_have_text(NO_CHANGES)
     find_preset(section, "Shuffle patches").click()
-    expect(section.locator("#hands-note")).to_contain_text("did not need the arrangement")
+    expect(section.locator("#hands-note")).to_contain_text("does not need this arrangement")
     expect(section.get_by_role("radio", name="8 × 8").last).to_be_checked()
     expect(find_change_text(section)).to_have_text("Current changes: 8 × 8 pieces shuffled.")
     first = get_image_url(section)

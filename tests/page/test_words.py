@@ -124,7 +124,7 @@ def test_perfect_accuracy_has_a_confidence_interval(tmp_path):
     assert "±1.3 points for accuracy, so a difference of 1 point is not significant" in text
     assert "±11.4 points for recall, so a difference of 1 point is not significant" in text
     note = margin_of_error_note({"vit": [1.0, 0.0]}, 100)
-    assert "at most ±1.8 percentage points" in note and "±2.6 for a difference" in note
+    assert "at most ±1.8 percentage points" in note and "±2.6 for the difference" in note
 
 
 def test_interval_of_a_difference_is_wider_than_of_one_value(tmp_path):
@@ -170,4 +170,4 @@ def test_strongest_patch_text_says_supports_or_opposes(tmp_path):
     values[0, 0], values[2, 3] = 0.2, -1
     for sign, side in ((1, "opposes"), (-1, "supports")):
         text = describe_strongest(replace(signed, values=sign * values))
-        assert text == f"strongest in row 3, column 4 of 4 × 4, {side} the class"
+        assert text == f"strongest patch: row 3 of 4, column 4 of 4 ({side} the class)"

@@ -320,4 +320,4 @@ def test_help_states_the_measured_score_of_centre_first():
     """A map that does not use the image may score above random orders, whose mean is 0."""
     found = read_summaries(ROOT / "assets" / "runs" / "vit-scratch")["drop"]
     assert f"{100 * found.scores['centre first']:.0f} points with vit-scratch" in ABOUT_P_VALUES
-    assert "only to maps placed at random" in ABOUT_P_VALUES
+    assert "is 5% for a randomly placed map" in ABOUT_P_VALUES

@@ -48,4 +48,5 @@ class MapRow:
 def describe_peak(values: np.ndarray) -> str:
     """Return row and column of the largest absolute value as text."""
     row, column = np.unravel_index(np.abs(values).argmax(), values.shape)
-    return f"row {row + 1}, column {column + 1} of {values.shape[0]} × {values.shape[1]}"
+    rows, columns = values.shape
+    return f"row {row + 1} of {rows}, column {column + 1} of {columns}"

@@ -33,8 +33,8 @@ def test_prediction_card_sorts_classes_by_probability(tmp_path):
 def test_prediction_card_names_the_classes_that_the_model_knows(tmp_path):
     few = make_run(tmp_path / "few", classes=("bee", "ant"))
     many = make_run(tmp_path / "many", classes=tuple(f"class {i}" for i in range(31)))
-    assert describe_classes(few) == "This model knows 2 classes: bee, ant."
-    assert describe_classes(many) == "This model knows 31 classes."
+    assert describe_classes(few) == "This model has 2 classes: bee, ant."
+    assert describe_classes(many) == "This model has 31 classes."
 
 
 def test_prediction_card_has_no_label_for_a_class_unknown_to_the_model(tmp_path):

@@ -96,5 +96,9 @@ def report_copy(said: str) -> None:
             "The browser blocked copying (it requires HTTPS). Copy the link from the address bar."
         )
         return
-    missing = " It does not contain your photo but opens with the first image." if said else ""
+    missing = (
+        " The link does not contain your photo, but opens the page with the first image."
+        if said
+        else ""
+    )
     gr.Info(f"Link copied.{missing}")

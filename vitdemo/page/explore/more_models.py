@@ -41,7 +41,9 @@ ANY_MODEL_NOTE = (
     " To open your own model, enter `hf-hub:USER/NAME`, or `local:PATH` for a folder or a weights "
     "file on this computer."
 )
-LABELS_INFO = "Optional, for a model without labels: one label per line, in the order of outputs."
+LABELS_INFO = (
+    "Optional, for a model whose labels are not stored: one label per line, in output order."
+)
 SESSION_ONLY_NOTE = " Only you can see an added model, until you leave this page."
 MODEL_ACTIONS = ("add", "stop", "remove")
 SUGGESTIONS_BY_NAME = {suggestion.name: suggestion for suggestion in MODEL_SUGGESTIONS}

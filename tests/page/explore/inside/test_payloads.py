@@ -131,7 +131,7 @@ def test_head_grid_contains_the_change_of_every_head():
     np.testing.assert_allclose(payload["change"], effects.logit_change, atol=1e-6)
     np.testing.assert_allclose(payload["probability"], effects.probability_change, atol=1e-6)
     assert "Change of the logit of airplane" in payload["words"]
-    texts = {None: "is replaced by zeros", "32 test images": "its mean over 32 test images. This"}
+    texts = {None: "is replaced by zeros", "32 test images": "its mean over 32 test images. Mean"}
     for mean_of, text in texts.items():
         assert text in head_ablation.describe_replacement(replace(effects, mean_source=mean_of))
 

@@ -4,20 +4,20 @@ ABOUT_TITLE = "About these maps"
 ABOUT = (
     "A Vision Transformer cuts the image into **patches**, and most models add a **class token**, "
     "from which the class is predicted. In each **layer**, several **attention heads** compute "
-    "how much each token attends to every other. The grid shows all heads, one row per layer, and "
-    "the large map shows the chosen head. Bright patches have large attention weights. The weight "
-    "of the class token is written below the map.\n\n"
-    "A map of one layer shows what the token reads in this layer only. **Norm-weighted "
-    "attention** shows how much of each token is passed on: the norm of weight times transformed "
-    "value (Kobayashi et al. 2020). **Attention rollout** multiplies the attention of all layers "
-    "(Abnar & Zuidema 2020). **Similar tokens** compares the tokens after a layer. If the maps "
-    "were tested, the view starts with the map and layer with the highest mean score.\n\n"
-    "A few patches with most of the attention may be **attention sinks**, which receive it "
-    "whatever their content (Xiao et al. 2024). Test their influence in *Change the image*. Some "
-    "models also have **high-norm artefacts**: tokens with a very large norm and information about "
-    "the whole image (Darcet et al. 2024). "
-    "Raw attention and rollout do not depend on the class and can mislead. *Why this class?* "
-    "measures how faithful each map is."
+    "how much each token attends to every other token. The grid shows all heads, one row per "
+    "layer, and the large map shows the chosen head. Bright patches have large attention weights. "
+    "The weight of the class token is written below the map.\n\nA map of one layer shows what the "
+    "token reads in this layer only. **Norm-weighted attention** shows how much of each token is "
+    "passed on: the norm of the attention weight times the transformed value (Kobayashi et al. "
+    "2020). **Attention rollout** multiplies the attention of all layers (Abnar & Zuidema 2020). "
+    "**Similar tokens** compares the tokens after a layer. If the maps were tested, the view "
+    "starts with the map and layer that have the highest mean faithfulness score.\n\nA few "
+    "patches with most of the attention may be **attention sinks**, which receive attention "
+    "independently of their content (Xiao et al. 2024). Test the influence of these patches in "
+    "*Change the image*. Some models also have **high-norm artefacts**: tokens with a very large "
+    "norm and information about the whole image (Darcet et al. 2024). Raw attention and rollout "
+    "do not depend on the class and can mislead. *Why this class?* measures how faithful each map "
+    "is."
 )
 # Parts of the description of rollout settings, such as " (max of the heads, 10% discarded)".
 ROLLOUT_FUSION = "{fusion} of the heads"
@@ -54,7 +54,7 @@ TEXTS = {
     "tokens": "Special tokens and their attention weights",
     "little_attention": "All patches together receive only {percent} of the attention.",
     "loading": "The numbers of this map are loading.",
-    "rollout_starts": "This rollout starts at layer {layer}. Choose this layer or a later one.",
+    "rollout_starts": "This rollout starts at layer {layer}. Choose this layer or a later layer.",
     "no_server": "The server does not respond. The numbers of this layer could not be loaded.",
     "previous_shown": "The previous image or model is still shown.",
     "hint_pointer": "Point at a patch to see its map",
@@ -74,21 +74,22 @@ TEXTS = {
     "title_incoming": "{map}: attention to {token}",
     "title_outgoing": "{map}: attention of {token}",
     # Descriptions of maps
-    "few_patches": "Three of {patches} patches receive {percent} of the attention on patches. "
-    "Choose “norm-weighted” under Show to see how much these patches pass on.",
-    "few_norms": "The three most attended patches have {percent} of the attention on patches, and "
-    "{norms} of the norms.",
+    "few_patches": "The three most attended of {patches} patches receive {percent} of the "
+    "attention on patches. Choose “norm-weighted” under Show to see how much these patches pass "
+    "on.",
+    "few_norms": "The three most attended patches receive {percent} of the attention on patches, "
+    "and have {norms} of the sum of norms.",
     "pointed": "Row {row}, column {column}. ",
     "pointed_receives": "Row {row}, column {column} receives {percent} from {token}. ",
     "pointed_passes": "Row {row}, column {column} passes {percent} to {token}. ",
     "pointed_attends": "Row {row}, column {column} attends to {token} with weight {percent}. ",
     "largest": "row {row}, column {column}: {percent}",
-    "similarity": "Cosine similarity of the tokens: orange is similar, purple is opposite.",
+    "similarity": "Cosine similarity of the tokens: orange is similar, and purple is opposite.",
     "maximum": "{pointed}Maximum: {largest}.",
     "maximum_incoming": "{pointed}Maximum: {largest} of this patch's attention.",
     "maximum_norms": "{pointed}Maximum: {largest} of the sum of norms.",
     "maximum_norms_incoming": "{pointed}Maximum: {largest} of the norms that this patch receives.",
-    "all_patches": "All patches together: {percent}.",
+    "all_patches": "All patches together have {percent}.",
     "all_receive": "All patches together receive {percent}.",
     "all_receive_little": "All patches together receive only {percent}. The rest goes to {rest}, "
     "so interpret this map with care.",
@@ -114,14 +115,14 @@ TEXTS = {
     "dots": "Attention distance of each head by layer, in patches",
     "dots_label": "Attention distance of each head: choose a dot to show its map",
     # Tables of numbers
-    "numbers": "Numbers: the map, distance and entropy of every head",
+    "numbers": "Values of the map, and distance and entropy of each head",
     "table_similarity": "{title}, cosine similarity",
     "table_norms": "{title}, in percent of the sum of norms",
     "table_percent": "{title}, in percent",
     "row_column": "row",
     "heads_table": "Attention distance: mean distance between a patch and the patches it attends "
-    "to. Entropy: spread of the attention, 0 bits for one token, {bits} bits for uniform attention "
-    "to all {tokens} tokens.",
+    "to. Entropy: spread of the attention, from 0 bits for attention to one token to {bits} bits "
+    "for uniform attention to all {tokens} tokens.",
     "head_column": "head",
     "distance_column": "attention distance (patches)",
     "entropy_column": "entropy (bits)",

@@ -43,8 +43,8 @@ from vitdemo.runs import Run
 
 BADGE_HELP = (
     "On {count} {part} images, no other map of this model scored significantly higher. This map "
-    "scored significantly higher than the centre-first order and the edge map (paired t-tests with "
-    "Holm's correction, p < 0.05; replacement: {fill}; {steps} steps)"
+    "scored significantly higher than the centre-first baseline and the edge map (paired t-tests "
+    "with Holm's correction, p < 0.05; replacement: {fill}; {steps} steps)"
 )
 FILL_LABELS = PATCH_REPLACEMENT.choices
 COLOURED_METHODS = (
@@ -60,7 +60,7 @@ ORDER_COLOURS |= {
     CENTRE_BASELINE: "#8a98ac",
     EDGE_BASELINE: "#a58a6f",
 }  # colours with a contrast of at least 2.9:1 to the background
-BASELINE_TITLES = {CENTRE_BASELINE: "Centre first", EDGE_BASELINE: "Edge map"}
+BASELINE_TITLES = {CENTRE_BASELINE: "Centre-first baseline", EDGE_BASELINE: "Edge map"}
 BASELINE_DESCRIPTIONS = {  # baseline -> information that it uses
     CENTRE_BASELINE: "baseline: uses only the distance to the centre",
     EDGE_BASELINE: "baseline: uses the image, but no model",
@@ -68,7 +68,7 @@ BASELINE_DESCRIPTIONS = {  # baseline -> information that it uses
 }
 SHORT_VERDICTS = {  # below each map
     NOT_BETTER_THAN_RANDOM: "not better than random",
-    NOT_BETTER_THAN_CENTRE: "not better than centre first",
+    NOT_BETTER_THAN_CENTRE: "not better than the centre-first baseline",
     NOT_BETTER_THAN_EDGES: "not better than the edge map",
     NOT_BETTER_THAN_COPIES: "not better than its copies",
     BETTER_THAN_BASELINES: "better than all baselines",
@@ -80,54 +80,55 @@ ABOUT_MAPS = (
     "methods often disagree. Choose a second class to compare the reasons for the two classes."
 )
 ABOUT_TEST = (
-    "**Faithfulness test.** **Deletion** removes patches, those with the highest map values first. "
-    "**Insertion** restores them in the same order. The score is the area under the insertion "
-    "curve minus the area under the deletion curve, in percentage points. It measures how well the "
-    "map predicts the response of **this model** to removed patches. It does not measure whether "
-    "the prediction is correct, or which patches a human would use. Compare each score with four "
-    "baselines:"
+    "**Faithfulness test.** **Deletion** removes patches in the order of decreasing map values. "
+    "**Insertion** restores the patches in the same order. The score is the area under the "
+    "insertion curve minus the area under the deletion curve, in percentage points. The score "
+    "measures how well the map predicts the response of **this model** to removed patches. The "
+    "score does not measure whether the prediction is correct, or which patches a human would "
+    "use. Compare each score with four baselines:"
 )
 ABOUT_BASELINES = (
-    "**Random orders** use neither the image nor the model. A map is tested against "
-    f"{NUM_RANDOM_ORDERS} of them.",
-    "**Transformed copies** are the same map, rotated, flipped or shifted. They are needed because "
-    "smooth maps score high at any position. A map is tested against up to "
-    f"{NUM_COPIES} of them.",
-    "**Centre first** ranks patches by their distance to the centre, because most photos show "
-    "their subject there.",
+    "**Random orders** use neither the image nor the model. A map is compared with "
+    f"{NUM_RANDOM_ORDERS} random orders.",
+    "**Transformed copies** are the same map, rotated, flipped or shifted. They are necessary "
+    "because smooth maps have a high score at any position. A map is compared with up to "
+    f"{NUM_COPIES} copies.",
+    "The **centre-first baseline** ranks patches by their distance to the centre, because most "
+    "photos show their subject there.",
     "The **edge map** (Sobel gradient, mean per patch) uses the image but no model.",
 )
 ABOUT_P_VALUES = (
-    "The tests against random orders and transformed copies have p-values. Below a map, **not "
-    "better** means p > 0.05. Centre first and the edge map have only one score per image, so this "
-    "comparison has no p-value. The false-positive rate of 5% applies to each map separately, and "
-    "only to maps placed at random that pass both tests. Random orders are not smooth, so smooth "
-    "maps pass the first test more often: with vit-scratch, a blob at the centre on 14 of 40 "
-    "validation images, and both tests on 4. Centre first has a mean score of 15 points with "
-    "vit-scratch, and random orders have 0. An edge map passes both tests on 10 of 40 images, and "
-    "the mean relevance of other images on 8."
+    "The tests against random orders and transformed copies have p-values. For these tests, **not "
+    "better** means p > 0.05. The centre-first baseline and the edge map have only one score per "
+    "image, so this comparison has no p-value. The false-positive rate of both tests together is "
+    "5% for a randomly placed map. This rate applies to each map separately. Random orders are "
+    "not smooth, so smooth maps pass the first test more often. With vit-scratch, a blob at the "
+    "centre passes the first test on 14 of 40 validation images, and both tests on 4. The mean "
+    "score of the centre-first baseline is 15 points with vit-scratch, and the mean score of "
+    "random orders is 0. An edge map passes both tests on 10 of 40 images, and the mean relevance "
+    "map of other images passes both tests on 8."
 )
 ABOUT_COMPARISONS = (
-    "Do not compare scores between models, because a model's confidence changes the score of the "
-    "same order. If the logits of vit-scratch are halved, the mean score of relevance falls from "
+    "Do not compare scores between models, because the score also depends on the model's "
+    "confidence. If the logits of vit-scratch are halved, the mean score of relevance falls from "
     "36 to 19 points. Do not compare scores between replacements either. The included Vision "
     "Transformers were trained with half of the patches dropped (PatchDropout). The included "
     "convolutional model was trained with a square removed from each image (Cutout). Other models "
     "may never have seen a removed patch."
 )
 ABOUT_COLOUR = (
-    "**Uniform colour** is the model's input 0: the mean colour of its normalisation, here RGB "
+    "**Uniform colour** is the model input 0: the mean colour of the normalisation, here RGB "
     "{colour}. Occlusion and Integrated Gradients use the same colour. *Change the image* uses "
     "the mean colour of the image instead, because all models receive this image."
 )
 ABOUT_CHECKS = (
-    "**Does the map depend on the class and on the classifier head?** The numbers contain its rank "
-    "correlation with the map for the runner-up class. They also contain its mean rank correlation "
-    f"with the maps of {NUM_RANDOM_HEADS} models with a randomised classifier head (Adebayo et al. "
-    "2018), and the mean correlation between these maps, which is not 0. If both means are near 1, "
-    "the map depends only on the image and on the layers before the classifier head. A large p "
-    "does not show that the map depends on the head: a map that ignores the head has p = 1. The "
-    "check does not test the other layers."
+    "**Does the map depend on the class and on the classifier head?** *Numbers* shows the rank "
+    "correlation of each map with the map for the runner-up class. The table also shows the mean "
+    f"rank correlation with the maps of {NUM_RANDOM_HEADS} randomised classifier heads (Adebayo "
+    "et al. 2018). The baseline is the mean correlation of these maps with each other, which is "
+    "not 0. If both means are near 1, the map depends only on the image and on the layers before "
+    "the classifier head. A large p does not show that the map depends on the classifier head: a "
+    "map that ignores the head has p = 1. The check does not test the other layers."
 )
 MAPS_NOT_MEASURED_MESSAGE = 'Not measured yet: {titles}. Press "Test faithfulness".'
 
@@ -183,11 +184,11 @@ def describe_strongest(class_map: ClassMap) -> str:
     values = class_map.values
     if not np.ptp(values):
         return "uniform"
-    strongest = f"strongest in {describe_peak(values)}"
+    strongest = f"strongest patch: {describe_peak(values)}"
     if not class_map.is_signed:
         return strongest
     opposes = values.flat[np.abs(values).argmax()] < 0
-    return f"{strongest}, {'opposes' if opposes else 'supports'} the class"
+    return f"{strongest} ({'opposes' if opposes else 'supports'} the class)"
 
 
 def explain_badge(answer: ClassMaps, fill: str) -> str:
@@ -256,13 +257,13 @@ def checks_table(answer: ClassMaps) -> Table:
         ),
         Column(
             "p",
-            "Probability of such a high first mean if the classifier head were one more randomised "
-            "head. It is 1 for a map that ignores the classifier head.",
+            "Probability of a mean at least this high for another randomised classifier head. For "
+            "a map that ignores the classifier head, p is 1.",
         ),
         Column(
             "completeness error",
-            "The values of Integrated Gradients add up to the change of the log-probability, with "
-            "this error.",
+            "Difference between the sum of Integrated Gradients and the change of the "
+            "log-probability.",
         ),
     )
     rows = []
@@ -271,7 +272,7 @@ def checks_table(answer: ClassMaps) -> Table:
         rows.append(
             [
                 found.method.title,
-                describe_strongest(found).removeprefix("strongest in "),
+                describe_strongest(found).removeprefix("strongest patch: "),
                 DASH if runner_up is None else format_correlation(runner_up),
                 *format_head_check(found.head_check),
                 DASH if gap is None else f"{gap:.2%}",

@@ -19,16 +19,16 @@ from vitdemo.page.view_state import needs
 
 VIEW = "image_input"
 NO_WEIGHTS_MESSAGE = (
-    "The weights of {name} are not available. The results below are of other models."
+    "The weights of {name} are not available. The results below are from other models."
 )
-NO_MODEL_MESSAGE = "There is no model '{name}'. The results below are of other models."
+NO_MODEL_MESSAGE = "There is no model '{name}'. The results below are from other models."
 
 TEXTS = {
     "choose": "Choose a photo",
     "open_camera": "Open camera",
     "take_photo": "Take photo",
     "close_camera": "Close camera",
-    "crop": "Crop: the square that the models see",
+    "crop": "Crop: the square input of the models",
     "drag": "Drag the square to choose the input of the models.",
     "true_class": "True class: {label}.",
     "uploading": "The image is uploading …",

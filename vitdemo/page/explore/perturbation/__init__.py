@@ -19,10 +19,10 @@ from vitdemo.page.kit import NO_PROGRESS, Controls
 PAYLOADS = {part.VIEW: part.payload for part in (presets, image, predictions, attention, knockout)}
 
 ABOUT_CHANGES = (
-    "If a prediction changes, the cause can be the removed patches or the gaps themselves: compare "
-    "with the same number of random gaps. If a prediction stays, the removed patches may still "
-    "matter, since other patches can contain the same information. Attention shows only which "
-    "tokens a token attends to, and does not explain the prediction."
+    "If a prediction changes, the cause can be the missing content or the gaps themselves. "
+    "Compare with the same number of random gaps. If a prediction does not change, the removed "
+    "patches may still be important, because other patches can contain the same information. "
+    "Attention shows only which tokens a token attends to, and does not explain the prediction."
 )
 
 TEXTS = {
@@ -40,12 +40,12 @@ TEXTS = {
     "before": "before",
     "now": "now",
     "change": "change",
-    "attention": "Attention of {run} to the current image. Bright: {reader} attends most to this "
-    "patch.",
+    "attention": "Attention of {run} to the current image. Bright patches receive the most "
+    "attention from {reader}.",
     "mean": "Mean of the heads, layer {layer}",
     "rollout": "Rollout, layers 1 to {layer}",
     "rollout_of_first": "Rollout, layer {layer}",
-    "strongest": "strongest in row {row}, column {column} of {rows} × {columns}",
+    "strongest": "strongest patch: row {row} of {rows}, column {column} of {columns}",
 }
 
 

@@ -23,13 +23,16 @@ VIEW = "knockout"
 LAYER_RANGE = (keys.FIRST_BLOCKED, keys.LAST_BLOCKED)
 MAX_CLASSES = 5  # maximum number of classes in the card, without a new predicted class
 KNOCKOUT_INTRO = (
-    "In the chosen layers, the class token cannot attend to any patch. If the prediction stays the "
-    "same, it does not need this attention, because later layers may supply the same information. "
+    "In the chosen layers, the class token cannot attend to any patch. If the prediction does not "
+    "change, it does not need this attention. Other layers may supply the same information. "
     f"{KNOCKOUT_FINDING}"
 )
-NO_LAYER_MESSAGE = "No layer is blocked. Move the second slider to block layers 1 to that layer."
+NO_LAYER_MESSAGE = (
+    "No layer is blocked. Move the second slider to block all layers up to the chosen layer."
+)
 KNOCKOUT_CAVEAT = (
-    "The model was not trained with blocked attention, so this may cause part of the change."
+    "The model was not trained with blocked attention, so this mismatch may cause part of the "
+    "change."
 )
 
 
@@ -108,6 +111,6 @@ def describe_special_tokens(result: KnockoutResult) -> str:
     )
     return (
         f"The model has {len(result.special_tokens)} special tokens: the class token, and "
-        f"{others}. All of them are blocked, because the class token could otherwise read the "
-        "patches through them."
+        f"{others}. The attention of all special tokens to patches is blocked. Otherwise, the "
+        "class token could receive information from patches through the other special tokens."
     )

@@ -31,8 +31,8 @@ ACCURACY = {  # how the accuracy was measured -> text
 }
 ON_DATASET = "{accuracy} on {dataset}"
 DATASET_TITLES = {"cifar10": "CIFAR-10"}
-KNOWN_CLASSES = "This model knows {count} classes: {classes}."
-MANY_CLASSES = "This model knows {count} classes."
+KNOWN_CLASSES = "This model has {count} classes: {classes}."
+MANY_CLASSES = "This model has {count} classes."
 
 TEXTS = {
     "notes": "What do these numbers mean?",
@@ -119,11 +119,12 @@ def prediction_notes(runs: list[Run]) -> list[str]:
     for classes in dict.fromkeys(run.classes for run in runs):
         if len(classes) <= MAX_NOTED_CLASSES:
             found.append(
-                f"The models have {len(classes)} classes: {', '.join(classes)}. Every image "
-                "is assigned to one of these classes, so a model's percentages add up to 100. A "
-                "note marks an image that is less similar to the training images than "
-                f"{100 - RATHER_UNLIKE_PERCENTILE:.0f}% of the validation images. The note can be "
-                "missing for other classes, and can mark unusual images of known classes."
+                f"The models have {len(classes)} classes: {', '.join(classes)}. Every image is "
+                "assigned to one of these classes, so a model's percentages add up to 100. A note "
+                "marks an image that is less similar to the training images than "
+                f"{100 - RATHER_UNLIKE_PERCENTILE:.0f}% of the validation images. An image of "
+                "another class may have no note, and an unusual image of these classes may have a "
+                "note."
             )
     for run in runs:
         if smoothing := recipe_field(run, "label_smoothing"):

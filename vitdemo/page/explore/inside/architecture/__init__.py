@@ -46,7 +46,7 @@ PART_DESCRIPTIONS = {
     "tokens": "{before} and {patches} patches: {tokens} tokens. A learned position embedding is "
     "added to each. Bright: large norm.",
     "attention": "{heads} heads of {size} numbers. Each token attends to all {tokens} tokens.",
-    "mlp": "Processes each token separately: {width} numbers to {hidden} and back.",
+    "mlp": "Processes each token separately: from {width} to {hidden} numbers and back.",
     "norm": "Scales the {width} numbers of a token to mean 0 and variance 1, then applies a "
     "learned scale.",
     "head": "Maps {answer} from {width} numbers to {classes} classes.",
@@ -68,7 +68,7 @@ TEXTS = {
     "map": "Layer {layer}: attention, mean of the heads",
     "contribution": "Layer {layer} adds {value} to the logit of {name}",
     "probability": "After layer {layer}: {name} {probability}",
-    "numbers": "Numbers: parameters and multiply-adds",
+    "numbers": "Parameters and multiply-adds",
     "part": "part",
     "parameters": "parameters",
     "macs": "multiply-adds",

@@ -21,13 +21,13 @@ from vitdemo.runs import Run, find_pretraining
 
 VIEW = "attention_distance"
 DISTANCE_CAPTION = (
-    "Mean distance between a patch and the patches it attends to. A dot is a head, and the line is "
-    "the mean of a layer."
+    "Mean distance between a patch and the patches it attends to. Each dot is a head, and the "
+    "line shows the mean of each layer."
 )
 ABOUT_DISTANCE = (
-    "**Attention distance** is in percent of the image's side. The dashed line is a head that "
-    "attends to all patches equally. The distance shows neither what a head responds to nor "
-    "whether it matters."
+    "**Attention distance** is in percent of the image's side. The dashed line is the distance "
+    "for uniform attention to all patches. The distance does not show which content a head "
+    "responds to, or whether the head is important."
 )
 
 
@@ -48,7 +48,7 @@ def distance_blocks(results: list[AttentionDistances], problems: list[str]) -> l
     return [
         Text(DISTANCE_CAPTION, quiet=True),
         Plots([distance_figure(each, top) for each in results]),
-        Details("Numbers: distance of each head, in percent of the image's side", numbers),
+        Details("Attention distance of each head, in percent of the image's side", numbers),
         Details("About", [Text(ABOUT_DISTANCE, quiet=True)]),
         *told,
     ]

@@ -52,7 +52,8 @@ EFFECTS_CAPTION = (
     "class, purple heads oppose it."
 )
 ABOUT_EFFECTS = (
-    "A head without an effect may still matter: other heads can compensate for it. {replacement}"
+    "A head without an effect may still be important, because other heads can compensate for it. "
+    "{replacement}"
 )
 TEXTS = {
     "grid": "Columns are heads.",
@@ -63,7 +64,7 @@ TEXTS = {
     "head_off": "Layer {layer}, head {head}, off. Effect of switching off only this head: logit of "
     "{name} {logit}, probability {points} percentage points",
     "scale": " (change of the logit; white: no change)",
-    "numbers": "Numbers: change of the probability of {name}, in percentage points",
+    "numbers": "Effect of each head on the probability of {name}, in percentage points",
     "layer_column": "layer",
     "head_column": "head {head}",
     "switch_on": "Switch all heads on",
@@ -72,12 +73,12 @@ TEXTS = {
     "cancelled": "The measurement was cancelled.",
 }
 ZERO_ABLATION_CAPTION = (
-    "The output of a head that is off is replaced by zeros. This also removes the part of its "
-    "output that is the same for every image."
+    "The output of a head that is off is replaced by zeros. Zero ablation also removes the part "
+    "of the output that is the same for every image."
 )
 MEAN_ABLATION_CAPTION = (
-    "The output of a head that is off is replaced by its mean over {of}. This removes only the "
-    "part of its output that depends on the image."
+    "The output of a head that is off is replaced by its mean over {of}. Mean ablation removes "
+    "only the part of the output that depends on the image."
 )
 NO_HEAD_OFF_MESSAGE = "Click heads to switch them off; click again to switch them on."
 

@@ -32,15 +32,15 @@ CLASS_COLOURS = (
     *("#882255", "#44aa99", "#999933", "#aa4499", "#dddddd"),
 )
 LENS_CAPTION = (
-    "The classifier reads the tokens after each layer, so the last column is the model's "
-    "prediction. Click a layer number to choose the layer."
+    "The classifier head is applied to the tokens after each layer. The last column is the "
+    "model's prediction. Click a layer number to choose the layer."
 )
-LENS_PATCHES_CAPTION = "The same classifier reads each patch token."
+LENS_PATCHES_CAPTION = "The same classifier head is applied to each patch token."
 ABOUT_LENS = (
-    "The final LayerNorm and the classifier were trained only on the output of the last layer, so "
-    "the other columns are approximations. A class of a patch token is not a label of the patch, "
-    "because the layers mix patches, and the classifier of a class token never reads patches in "
-    "training."
+    "The final LayerNorm and the classifier head were trained only on the output of the last "
+    "layer, so the other columns are approximations. The class of a patch token is not a label of "
+    "the patch, because each token contains information from other patches. A classifier head for "
+    "the class token was not trained on patch tokens."
 )
 
 TEXTS = {
@@ -58,7 +58,7 @@ TEXTS = {
     "image_alt": "The input image of {run}, divided into patches",
     "count": "{name}: {count} of {total}",
     "row": "row",
-    "numbers": "Numbers: class and probability of each patch, in percent",
+    "numbers": "Class and probability of each patch, in percent",
 }
 
 

@@ -47,8 +47,8 @@ TEXTS = {
     "products": "products",
     "product": "The sum of the products is the dot product q · k = {dot}.",
     "scale_title": "Scale",
-    "scale": "Divided by the square root of the head's width, √{width}: {dot} × {factor} = "
-    "{score}, the score.",
+    "scale": "The dot product divided by √{width}, the square root of the head's width, is the "
+    "score: {dot} × {factor} = {score}.",
     "softmax_title": "Softmax",
     "softmax": "e to the power of the score, divided by the sum over all {count} keys: {power} / "
     "{total} = ",
@@ -57,9 +57,9 @@ TEXTS = {
     "value_vector": "value v",
     "weighted": "weight × v",
     "sum": "sum of all",
-    "output": "The sum over all {count} tokens is the output of this head for the {query}. Along "
-    "its direction, this key contributes {percent}% of it.",
-    "numbers": "Numbers: attention weights of the query token",
+    "output": "The sum over all {count} tokens is the output of this head for the {query}. This "
+    "key contributes {percent}% of the output, measured along the direction of the output.",
+    "numbers": "Attention weights of the query token",
     "key_column": "key token",
     "dot_column": "q · k",
     "score_column": "score",

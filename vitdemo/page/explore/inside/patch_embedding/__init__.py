@@ -19,18 +19,19 @@ from vitdemo.page.view_state import needs
 VIEW = "patch_embedding"
 FILTER_CAPTIONS = {
     PRINCIPAL_COMPONENTS: "Principal components of the {count} filters of {p} x {p} pixels, with "
-    "the percentage of variance that each explains.",
-    LARGEST_FILTERS: "The filters ({p} x {p} pixels) with the largest norms, out of {count} "
-    "filters. The number below a filter is its norm.",
+    "the percentage of variance that each component explains.",
+    LARGEST_FILTERS: "The filters with the largest norms, out of {count} filters of {p} x {p} "
+    "pixels. The number below a filter is its norm.",
 }
 ABOUT_FILTERS = {
     PRINCIPAL_COMPONENTS: (
         "Grey is a weight of 0. The components show which patterns the model can distinguish in a "
-        "patch, not which it uses. The sign of a component is arbitrary."
+        "patch, not which patterns it uses. The sign of a component is arbitrary."
     ),
     LARGEST_FILTERS: (
-        "Each filter is scaled to its own largest weight, and grey is 0. A filter responds to "
-        "patterns that resemble it. A filter with a large norm is not necessarily important."
+        "Each filter is scaled to its own largest weight. Grey is a weight of 0. A filter "
+        "responds to patterns that resemble it. A filter with a large norm is not necessarily "
+        "important."
     ),
 }
 FILTER_TILE_WIDTH = 68  # side of a tile in pixels

@@ -35,7 +35,7 @@ TEXTS = {
     "patch": "Row {row}, column {column}: {cosine}",
     "scale": ", the largest cosine between two different patches",
     "row": "row",
-    "numbers": "Numbers: cosines of the chosen patch",
+    "numbers": "Cosine similarities of the chosen patch",
     "overview": "All patches",
     "overview_note": "one small map per patch",
     "overview_label": "{run}: for each of {rows} by {columns} patches, a small map of the "

@@ -19,14 +19,14 @@ from vitdemo.page.view_state import needs
 VIEW = "residual_stream"
 LOGIT_DIGITS = 5
 RESIDUAL_STREAM_CAPTION = (
-    "Direct logit attribution: the contribution of each attention and each MLP to the logit of a "
-    "class, through the final LayerNorm."
+    "Direct logit attribution: the contribution of each attention module and each MLP to the "
+    "logit of a class, through the final LayerNorm."
 )
 ABOUT_RESIDUAL_STREAM = (
-    "Each attention and each MLP adds a vector to the tokens (the residual stream). The classifier "
-    "reads the sum, so each part contributes to the logit. The scale of the final LayerNorm is "
-    "fixed at its value for this image. A part may matter more than its number shows, because the "
-    "number excludes its effect through later layers."
+    "Each attention module and each MLP adds a vector to the tokens (the residual stream). The "
+    "classifier reads the sum, so each part contributes to the logit. The scale of the final "
+    "LayerNorm is fixed at its value for this image. A part may be more important than its "
+    "contribution shows, because the contribution excludes effects through later layers."
 )
 
 TEXTS = {
@@ -41,18 +41,19 @@ TEXTS = {
     "mlp": "Layer {layer}, MLP",
     "biases": "Biases",
     "total": "Logit",
-    "waterfall": "Waterfall of the contributions to {logit}. The arrow keys choose a part.",
+    "waterfall": "Waterfall chart of the contributions to {logit}. The arrow keys choose a part.",
     "reading": "{part}: {value}. Sum up to here: {sum}.",
     "reading_largest": "Largest contribution: {part}, {value}. Sum up to here: {sum}.",
     "reading_total": "Sum of all parts, {logit}: {value}.",
     "legend_attention": "attention",
     "legend_mlp": "MLP",
-    "legend_colours": "Orange increases the logit, purple decreases it. Numbers are layers.",
+    "legend_colours": "Orange increases the logit, and purple decreases it. The axis shows layer "
+    "numbers.",
     "heads": "Contribution of each head to {logit}. Columns are heads.",
     "row": "layer {layer}",
     "head": "Layer {layer}, head {head} adds {value} to {logit}",
     "scale": " (added to the logit)",
-    "numbers": "Numbers: all parts",
+    "numbers": "Contribution of each part",
     "part": "part",
     "contribution": "contribution to the logit",
     "norms": "Norm of the residual stream after each layer",
