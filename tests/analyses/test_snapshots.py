@@ -113,9 +113,14 @@ def test_snapshot_payload_contains_every_map_and_the_true_class(bench):
 
 def test_description_states_when_an_image_was_learned():
     expected = {
-        (0, 1, 1): "Correct from epoch 2 on.",
-        (1, 0, 1): "Correct from epoch 4 on; forgotten after epoch 2.",
-        (1, 1, 0): "First correct after epoch 1, but not at the end; forgotten after epoch 4.",
+        (0, 1, 1): "The prediction is correct from epoch 2 on.",
+        (1, 0, 1): "The prediction is correct from epoch 4 on; it became incorrect after epoch 2.",
+        (
+            1,
+            1,
+            0,
+        ): "The prediction was first correct after epoch 1, but incorrect at the end; it became "
+        "incorrect after epoch 4.",
         (0, 0, 0): "The prediction was incorrect after all of these epochs.",
     }
     for correct, text in expected.items():

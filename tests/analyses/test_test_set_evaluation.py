@@ -64,7 +64,7 @@ def test_class_names_become_indices_of_the_preferred_models_classes(context):
 
 
 def test_an_unknown_class_is_named_with_the_closest_models_classes(context):
-    with pytest.raises(DataError, match=r"does not know pen\. Rename .* airplane, automobile"):
+    with pytest.raises(DataError, match=r"does not have pen\. Rename .* airplane, automobile"):
         make_test_set(context, "x", ["frog", "pen"], make_squares(2), [0, 1])
 
 

@@ -113,8 +113,8 @@ def test_a_second_model_is_compared_and_curves_follow_the_classes(page):
     expect(pair).to_have_text("")
     page.locator("#results-other select").select_option("second")
     expect(pair).to_contain_text(
-        "Only best is correct on 15 images, only second on 0: the difference is significant "
-        "(p < 0.001)."
+        "Only best is correct on 15 images, and only second is correct on 0. The difference is "
+        "significant (p < 0.001)."
     )
     expect(classes.first.locator("circle.other")).to_have_count(1)  # second never predicts cat
     expect(classes.nth(1).locator("circle.other")).to_have_count(2)
@@ -317,7 +317,7 @@ def test_ablation_with_any_baseline_and_robustness_with_a_curve_per_change(
     unfold(page.locator("#gains"))
     expect(rows.locator("th")).to_have_text(["best", "second", "<i>held"])  # single changes first
     expect(rows.nth(1)).to_contain_text("−7.5")
-    expect(rows.nth(2)).to_contain_text("nothing: the same recipe")
+    expect(rows.nth(2)).to_contain_text("none (same recipe)")
     expect(rows.nth(1)).to_contain_text("model: vit → resnet18")
     robust, changes = page.locator("#robustness"), page.locator("#robust-changes")
     measure = page.get_by_role("button", name="Measure robustness")

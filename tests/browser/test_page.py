@@ -66,7 +66,7 @@ def test_chosen_model_is_the_first_prediction_and_the_others_are_folded(shared_p
         choose_model(page, name)
         expect(chosen.locator("h2")).to_contain_text(name)
         expect(page.locator("#answers .card").first).to_have_class(re.compile("chosen"))
-        expect(chosen.locator(".known")).to_have_text(re.compile("This model knows [0-9]+ classes"))
+        expect(chosen.locator(".known")).to_have_text(re.compile("This model has [0-9]+ classes"))
         expect(others).to_have_count(2)
     other = others.filter(has_text="vit").first
     expect(other.locator("li").first).to_be_hidden()

@@ -34,7 +34,7 @@ def test_models_share_one_depth_slider_and_one_class(open_page, page_url):
     expect(view.locator("h3")).to_have_text(["timm", "vit", "resnet"])
     view.locator("figure").nth(2).wait_for()
     view.locator("figure").first.get_by_text("Numbers").click()
-    numbers = view.locator("figure").first.get_by_role("table", name=re.compile("In percent"))
+    numbers = view.locator("figure").first.get_by_role("table", name=re.compile("in percent"))
     expect(numbers.get_by_role("rowheader").first).to_have_text("1")
     assert fits_window(page)
     page.set_viewport_size({"width": 1280, "height": 900})

@@ -88,7 +88,7 @@ def test_problems_of_an_upload_are_shown_and_a_test_set_can_be_removed(tab, arch
     with zipfile.ZipFile(wrong, "w") as file:
         file.write(tmp_path / "image.png", "pens/0.png")
     panel.locator("input.zip").set_input_files(wrong)
-    expect(panel.get_by_role("status").last).to_contain_text("does not know pens")
+    expect(panel.get_by_role("status").last).to_contain_text("does not have pens")
     panel.locator("input.zip").set_input_files(archive)
     expect(panel.get_by_role("heading", name="My test set")).to_be_visible()
     expect(panel.locator("tbody tr")).to_have_count(2)

@@ -410,7 +410,7 @@ def test_pretraining_run_is_resumed_and_used_as_initial_weights(cli, tmp_path, t
         assert head[0].equal(head[1]) == (name == "same")
     other = cli("tiny", "--smoke", "--out", tmp_path / "told", "--weights", sources[1], "--seed", 1)
     assert_rejected(other, "with seed 0, not 1", "validation images of this run")
-    assert_rejected(cli("evaluate", masked), "without labels", f"--weights {weights}")
+    assert_rejected(cli("evaluate", masked), "self-supervised", f"--weights {weights}")
     code, _, err = cli("report", masked, tiny_run, "--out", tmp_path / "report.html")
     assert code == 0 and "not in the report" in err
     code, _, err = cli("report", masked, "--out", tmp_path / "none.html")
@@ -600,7 +600,7 @@ def test_a_signal_saves_the_current_step(
         # The first report comes after a second, or after the last step of an epoch.
         patch.setattr(training.time, "perf_counter", map(float, itertools.count(step=2)).__next__)
         code, out, err = smoke()
-    assert code == 130 and err.count("Press Ctrl-C again to stop at once.") == 1
+    assert code == 130 and err.count("Press Ctrl-C again to stop immediately.") == 1
     folder = tmp_path / "run"
     assert "Stopped. 0 of 3 epochs and 2 steps of the next epoch are saved" in out
     assert runs.read_checkpoint(folder)["progress"]["step"] == 2

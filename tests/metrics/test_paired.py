@@ -70,15 +70,21 @@ NOT_SIGNIFICANT, SIGNIFICANT = "difference is not significant", "difference is s
 @pytest.mark.parametrize(
     ("counts", "p", "name", "text"),
     [
-        ((312, 120, 1000), 1e-9, "cat", f"312 cats, only b on 120: the {SIGNIFICANT} (p < 0.001)."),
-        ((1, 0, 10), 1.0, "cat", f"1 cat, only b on 0: the {NOT_SIGNIFICANT} (p = 1.00)."),
+        (
+            (312, 120, 1000), 1e-9, "cat",
+            f"312 cats, and only b is correct on 120. The {SIGNIFICANT} (p < 0.001).",
+        ),
+        (
+            (1, 0, 10), 1.0, "cat",
+            f"1 cat, and only b is correct on 0. The {NOT_SIGNIFICANT} (p = 1.00).",
+        ),
         (
             (1312, 1120, 10_000), 0.0123, None,
-            f"1,312 images, only b on 1,120: the {SIGNIFICANT} (p = 0.012).",
+            f"1,312 images, and only b is correct on 1,120. The {SIGNIFICANT} (p = 0.012).",
         ),
         (
             (1, 3, 8), 0.625, "n01",
-            f'1 image of "n01", only b on 3: the {NOT_SIGNIFICANT} (p = 0.62).',
+            f'1 image of "n01", and only b is correct on 3. The {NOT_SIGNIFICANT} (p = 0.62).',
         ),
     ],
 )  # fmt: skip
@@ -89,7 +95,7 @@ def test_mcnemar_sentence_states_counts_and_significance(counts, p, name, text):
 
 def test_mcnemar_sentence_reports_no_difference_and_no_images():
     equal = paired.describe_mcnemar(McNemarResult(0, 0, 0, 8, 1.0), "a", "b", "deer")
-    assert equal == "a and b are correct on the same deer: no difference."
+    assert equal == "a and b are correct on the same deer, so there is no difference."
     empty = paired.describe_mcnemar(McNemarResult(0, 0, 0, 0, math.nan), "a", "b", "n01")
     assert empty == 'There are no images of "n01", so there is nothing to compare.'
 

@@ -250,11 +250,11 @@ def test_conclusion_reports_gains_with_other_seeds(base):
         "Not significant on these test images: augmentation: none → RandAugment and seed: 0 → 2 "
         "(+2.5 points); augmentation: none → TrivialAugment (+2.0 points; with another seed +1.0; "
         "mean +1.5, 95% interval over seeds −4.9 to +7.9).",
-        "The baseline reaches 97.50%. Repeated with another seed, it reaches 98.00%. The standard "
-        "deviation over 2 seeds is 0.35 percentage points. To be larger than the variation between "
-        "seeds, a gain measured with one seed must exceed 6.4 points (95%, Student's t with 1 "
-        "degree of freedom). For gains measured with several seeds, the 95% interval of the mean "
-        "must exclude 0.",
+        "The test accuracy of the baseline is 97.50%. With another seed, it is 98.00%. The "
+        "standard deviation over 2 seeds is 0.35 percentage points. A gain measured with one seed "
+        "is larger than the variation between seeds only if it exceeds 6.4 points (95%, Student's "
+        "t with 1 degree of freedom). For gains measured with several seeds, the 95% interval of "
+        "the mean must exclude 0.",
     ]
 
 
@@ -293,7 +293,7 @@ def test_gain_must_exceed_the_variation_between_seeds():
         "Significant on these test images, but within the variation between seeds: small "
         "(+1.4 points)."
     )
-    assert "exceed 2.1 points" in seeds
+    assert "exceeds 2.1 points" in seeds
 
 
 def test_gain_not_repeated_with_other_seeds_is_not_counted():

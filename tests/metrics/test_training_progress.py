@@ -143,10 +143,10 @@ def test_parent_stages_after_the_continuation_are_omitted(tmp_path):
 def test_reasons_match_the_recipe(run):
     explain = progress.explain_low_training_accuracy
     (plain,) = explain(with_recipe(run, crop_padding=0, flip=False))
-    assert "means over the epoch" in plain
+    assert "means over an epoch" in plain
     recipe = {"mixup": 0.2, "cutmix": 1.0, "policy": "rand", "patch_dropout": 0.5}
     full = with_recipe(run, **recipe, label_smoothing=0.1, ema_decay=0.9)
-    expected = ["MixUp and CutMix", "50% of the patches of each image"]
+    expected = ["MixUp and CutMix", "50% of each image's patches"]
     expected += ["random operations, shifted and flipped", "smoothing", "moving average", plain]
     assert all(part in reason for part, reason in zip(expected, explain(full), strict=True))
     spec = replace(VIT, options=VIT.options | {"drop_rate": 0.1})

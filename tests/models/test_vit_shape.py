@@ -180,7 +180,7 @@ def test_number_of_heads_is_read_stated_or_assumed():
         choose_num_heads(small)
     known = infer_shape(find_vit_tensors(random_model(timm_spec(qk_norm=True)).state_dict()))
     assert choose_num_heads(known) == (3, False)
-    with pytest.raises(ModelError, match="has 3 attention heads, according to its query norm"):
+    with pytest.raises(ModelError, match="query norm requires 3 attention heads, not 4"):
         choose_num_heads(known, 4)
 
 
@@ -188,7 +188,7 @@ def test_configs_of_other_transformers_models_are_refused():
     config = make_config("vit")
     transformers_names.check_config(config)
     for field, value, message in (
-        ("model_type", "swin", "This is transformers' ViTForImageClassification, which"),
+        ("model_type", "swin", "This model is transformers' ViTForImageClassification, which"),
         ("num_channels", 1, "has num_channels 1"),
         ("hidden_act", "mish", "unknown activation 'mish'"),
     ):

@@ -138,7 +138,7 @@ def test_card_contains_intervals_and_no_paths_of_this_computer(tmp_path):
     (run.path / runs.EVALUATION_FILE).unlink()
     write_repository(runs.read_run(run.path), tmp_path / "repository", NAME)
     card = (tmp_path / "repository" / "README.md").read_text()
-    assert "not evaluated on a test set" in card and "Its accuracy is unknown." in card
+    assert "not evaluated on a test set" in card and "The accuracy of the model is unknown." in card
 
 
 @pytest.mark.parametrize(

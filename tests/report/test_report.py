@@ -121,7 +121,9 @@ def test_models_are_compared_on_the_same_images(shown, page, alone):
     assert {"vit, b", "+3.0", "6"} <= set(cells)
     assert cells.count("0.094") == 2  # after correction for three pairs
     text = plain(page)
-    assert "Only vit is correct on 6 images, only b on 0: the difference is not" in text
+    assert (
+        "Only vit is correct on 6 images, and only b is correct on 0. The difference is not" in text
+    )
     assert text.count("were tested on different images") == 3
     assert "evaluation.npz" in text  # missing in one run
     assert "below validation accuracy in 3 of 3 epochs" in text

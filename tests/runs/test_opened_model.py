@@ -444,15 +444,15 @@ def test_wrong_options_and_label_files_are_refused(tmp_path):
         (f"labels={tmp_path / 'short.txt'}", "There are 2 labels, but the model has 5 outputs"),
         (f"labels={tmp_path / 'none.txt'}", "cannot be read: No such file"),
         (f"labels={tmp_path / 'binary.txt'}", "cannot be read: it is not UTF-8"),
-        ("heads=x", "'heads=x' is not a positive number"),
+        ("heads=x", "'heads=x' is not valid. Choose a whole number from 1 to 9,999."),
         ("size=4", "4 pixels are less than one patch of 8 pixels"),
         ("mean=a", "'mean' must be one or three numbers"),
         ("std=0", "'std' must be one or three numbers"),
         ("mean=1,2", "'mean' must be one or three numbers"),
         ("pool=max", "'pool=max' is not valid: choose token or avg"),
         ("act=tanh", "Unknown activation 'tanh'"),
-        ("eps=0", "'eps=0' is not a positive number"),
-        ("crop=x", "'crop=x' is not a positive number"),
+        ("eps=0", "'eps=0' is not valid. Choose a number above 0."),
+        ("crop=x", "'crop=x' is not valid. Choose a number above 0."),
         ("interpolation=best", "Unknown interpolation 'best'"),
     ):
         with pytest.raises(ModelError, match=message):
@@ -614,10 +614,13 @@ def test_differences_and_defaults_of_a_processor_are_reported(tmp_path):
     for changes, notice in (
         ({"do_rescale": False}, "multiplies pixels of 0 to 255 by 1"),
         ({"do_resize": False}, "does not resize"),
-        ({"do_pad": True}, "does not know the step 'do_pad'"),
+        ({"do_pad": True}, "The step 'do_pad' of the model's own preprocessing is unknown"),
         ({"resample": None}, "does not state resample: the defaults of transformers' ViTIm"),
         ({"size": {"shortest_edge": 32}}, "keeps the whole image"),
-        ({"size": {"height": 64, "width": 64}}, "makes 64 pixels. The position embeddings fit 32"),
+        (
+            {"size": {"height": 64, "width": 64}},
+            "resizes images to 64 pixels, but the position embeddings fit 32",
+        ),
         ({"do_center_crop": True, "crop_size": 48}, "adds a margin"),
         ({"image_processor_type": "OwnProcessor"}, "processor 'OwnProcessor' is unknown"),
     ):

@@ -71,9 +71,9 @@ class JobLimits:
     @property
     def description(self) -> str:
         return (
-            f"One run trains at a time, and up to {self.waiting} can wait. Each run ends after "
-            f"{self.minutes} minutes of training. Up to {self.kept} runs or {self.mib / 1024:g} GB "
-            "are stored, including published models of Custom classes."
+            f"One run trains at a time, and up to {self.waiting} runs can wait. Each run ends "
+            f"after {self.minutes} minutes of training. Up to {self.kept} runs or "
+            f"{self.mib / 1024:g} GB are stored, including published models of Custom classes."
         )
 
 

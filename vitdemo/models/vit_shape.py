@@ -310,7 +310,7 @@ def _infer_grid(positions: Tensor | None, prefix: int) -> tuple[int, bool]:
                 return side, special > 0
     raise ModelError(
         f"The position embeddings have shape {tuple(positions.shape)}, which fits no square grid "
-        f"of patches with {prefix} special tokens: the model has unknown extra tokens, or its "
+        f"of patches with {prefix} special tokens. The model has unknown extra tokens, or its "
         f"images are not square. {SUPPORTED_MODELS}"
     )
 
@@ -338,7 +338,7 @@ def choose_num_heads(shape: VitShape, stated: int = 0) -> tuple[int, bool]:
     if width % HEAD_WIDTH:
         raise ModelError(
             f"The number of attention heads is not in the weights, and the width {width} is not a "
-            f"multiple of {HEAD_WIDTH}: add this number, for example PATH?heads=6."
+            f"multiple of {HEAD_WIDTH}. Add this number, for example PATH?heads=6."
         )
     return width // HEAD_WIDTH, True
 

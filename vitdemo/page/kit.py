@@ -49,7 +49,8 @@ NO_EVALUATION_MESSAGE = (
 NO_TRAINED_MODEL_MESSAGE = "There is no trained model. Train one first."
 NO_OTHER_MODEL_LABEL = "no other model"
 TRAINING_NOT_ALLOWED_MESSAGE = (
-    f"Only this computer can train models. To allow others, start {APP_NAME} with --allow-training."
+    f"Only this computer can train models. To allow other users, start {APP_NAME} with "
+    "--allow-training."
 )
 
 

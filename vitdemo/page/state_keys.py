@@ -157,7 +157,7 @@ PATCHES_PER_CLICK = NumberKey(
 RANKING = ChoiceKey(
     "ranking",
     "rollout",
-    choices={"rollout": "rollout up to the layer", "mean": "mean of the heads"},
+    choices={"rollout": "rollout up to this layer", "mean": "mean of the heads"},
     label="Rank patches by",
 )
 REMOVED_PATCHES = TextKey("removed", max_length=1100, depends_on=(REMOVAL_GRID,))

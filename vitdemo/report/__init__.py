@@ -34,9 +34,9 @@ from vitdemo.report.training import training_blocks
 from vitdemo.runs import Run
 
 DEFINITIONS = (
-    "**Validation set**: images that are held out of training. They are used to choose the saved "
-    "epoch if the recipe has early stopping, and to fit the temperature. **Test set**: images for "
-    "the final evaluation only.",
+    "**Validation set**: images that are held out of training, to fit the temperature and to "
+    "choose the saved epoch (with early stopping). **Test set**: images for the final evaluation "
+    "only.",
     METRICS_INTRO,
     CALIBRATION_INTRO,
     "–: not measured or not defined.",

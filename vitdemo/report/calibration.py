@@ -217,7 +217,7 @@ def confidence_figure(report: CalibrationReport) -> Figure:
 
 def make_figure(title: str, lines: list[LegendEntry], plot, report: CalibrationReport) -> Figure:
     title = f"{title} of {report.run}"
-    label = f"{title}; the table below has the values"
+    label = f"{title}; the table below contains the values"
     return Figure(title, label, figures.figure_to_svg(plot), lines)
 
 

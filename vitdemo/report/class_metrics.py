@@ -33,7 +33,7 @@ MEAN_ROW_HELP = {
 NUMBER_WORDS = {2: "two", 3: "three", 5: "five"}
 METRICS_INTRO = (
     "These metrics are measured on the test set, which was not used for training. The test set is "
-    "only a sample, so precision, recall and F1 have a **95% confidence interval**: about 19 of "
+    "only a sample, so precision, recall and F1 have a **95% confidence interval**. About 19 of "
     "20 such intervals contain the true value. The intervals do not include the variation between "
     "training seeds. 3.25% of CIFAR-10's test images have a near-duplicate in the training set "
     "(Barz & Denzler 2020)."

@@ -320,7 +320,9 @@ def read_config(folder: Path) -> dict:
             f"'{folder}' is not a run folder: it has no {CONFIG_FILE}. Choose another folder."
         ) from error
     except (OSError, ValueError) as error:
-        raise RunError(f"'{folder / CONFIG_FILE}' cannot be read: {error}.") from error
+        raise RunError(
+            f"'{folder / CONFIG_FILE}' cannot be read: {error}. Choose another folder."
+        ) from error
     required = ("recipe", "model", "classes", "normalisation")
     missing = [key for key in required if not isinstance(config, dict) or key not in config]
     if missing:

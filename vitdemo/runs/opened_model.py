@@ -294,7 +294,9 @@ def _check_arguments(args: dict[str, Any]) -> None:
     """Raise `ModelError` for sizes that need too much memory even before the weights are read."""
     for name, value in args.items():
         if isinstance(value, int) and value > (256 if name == "depth" else MAX_ARGUMENT):
-            raise ModelError(f"config.json has {name} {value:,}, which is too large.")
+            raise ModelError(
+                f"config.json has {name} {value:,}, which is too large. Choose another model."
+            )
 
 
 def _describe_run(files: ModelFiles) -> _Description:
@@ -305,7 +307,7 @@ def _describe_run(files: ModelFiles) -> _Description:
         classes = tuple(normalize_name(str(name)) for name in config["classes"])
         mean, std = (read_numbers(config["normalisation"][k], k) for k in ("mean", "std"))
     except (KeyError, TypeError) as error:
-        raise ModelError(f"config.json is not valid ({error!r}).") from error
+        raise ModelError(f"config.json is not valid ({error!r}). Choose another model.") from error
     recipe = config.get("recipe")
     summary = recipe.get("summary", "") if isinstance(recipe, dict) else ""
     build = partial(_build_run, files.weights, spec, len(classes))
@@ -317,7 +319,9 @@ def _build_run(weights: Path, spec: ModelSpec, num_classes: int) -> nn.Module:
     try:
         model = build_model(spec, num_classes)
     except TypeError as error:  # an unknown option
-        raise ModelError(f"config.json describes an unknown model ({error}).") from error
+        raise ModelError(
+            f"config.json describes an unknown model ({error}). Choose another model."
+        ) from error
     tensors = find_tensors(read_weights_file(weights), model)
     check_fit(tensors, model, file=weights, with_head=True)
     model.load_state_dict(tensors, strict=True)
@@ -523,7 +527,8 @@ def _choose_labels(
     if labels:
         if len(labels) != count:
             raise ModelError(
-                f"config.json has {len(labels):,} labels, but the model has {count:,} outputs."
+                f"config.json has {len(labels):,} labels, but the model has {count:,} outputs. "
+                "Correct the labels."
             )
         return number_duplicate_names(labels), []
     if not count:

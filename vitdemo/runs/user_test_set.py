@@ -103,7 +103,7 @@ class UserTestSet(TestSet):
         if probabilities.shape != (len(self), len(self.classes)):
             raise RunError(
                 f"'{run.name}' has {probabilities.shape[-1]} classes, but the test set "
-                f"'{self.name}' has {len(self.classes)}."
+                f"'{self.name}' has {len(self.classes)} classes. Choose another model."
             )
         own = None
         with suppress(RunError):  # the run has no valid evaluation of its own

@@ -165,7 +165,7 @@ def test_an_unknown_test_set_is_reported(tested):
     found = tested.own.payloads["test_set"](tested.context, state)
     assert found.controls["results.tests"]["value"] == ""
     warning = found.controls["results.tests"]["props"]["warning"]
-    assert warning == "There is no test set 'Group 3'."
+    assert warning == "There is no test set 'Group 3', so the original test set is shown."
 
 
 def test_equal_names_get_numbers(page, archive):
@@ -183,7 +183,7 @@ def test_invalid_uploads_are_refused_with_a_reason(page, tmp_path, archive, monk
     text = tmp_path / "text.zip"
     text.write_text("no zip")
     for fields, message in (
-        ({"paths": [str(wrong)]}, "does not know pens"),
+        ({"paths": [str(wrong)]}, "does not have pens"),
         ({"paths": [str(text)]}, "zip file cannot be read"),
         ({"paths": []}, "already deleted"),
         ({"paths": [1]}, "already deleted"),

@@ -19,8 +19,8 @@ TEXTS: dict[str, dict[str, str]] = {
     },
     "documents": {"change": "change"},
     "maps": {
-        "in_percent": "In percent.",
-        "in_percent_of_largest": "In percent of the largest absolute value.",
+        "in_percent": "Values are in percent.",
+        "in_percent_of_largest": "Values are in percent of the largest absolute value.",
         "numbers": "Numbers",
         "own_maximum": "the map's own maximum",
         "svg": "SVG",

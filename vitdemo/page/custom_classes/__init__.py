@@ -30,10 +30,10 @@ from vitdemo.page.view_state import needs
 
 ABOUT_CUSTOM_CLASSES = (
     f"You need 2 to {MAX_CUSTOM_CLASSES} classes. Twenty images per class are enough to start. A "
-    "trained Vision Transformer, the backbone, stays unchanged: only a new classifier is fitted on "
-    "its features.\n\nOther users cannot see your images or your model, unless you publish the "
-    "model. You lose them when you leave or reload the page, and this server deletes them one hour "
-    "after their last use."
+    "trained Vision Transformer, the backbone, stays unchanged: only a new classifier is fitted "
+    "on its features.\n\nOther users cannot see your images or your model, unless you publish the "
+    "model. Your images and your model are lost when you leave or reload the page. This server "
+    "deletes them one hour after their last use."
 )
 IMAGES_TITLE, TRAIN_TITLE, TRY_TITLE = "## 1 Images", "## 2 Train", "## 3 Try"
 SESSION_LIFETIME = 3600  # seconds from the last use to the deletion

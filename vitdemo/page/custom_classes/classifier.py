@@ -21,8 +21,8 @@ NO_BACKBONE_MESSAGE = (
     "There is no Vision Transformer to start from. Add one in Explore, under 'More models'."
 )
 MODEL_PUBLISHED_MESSAGE = (
-    "'{name}' was published: all users of this page now see it in every tab. To remove it, press "
-    "'Unpublish' here, or 'Delete' in the tab Train, under 'Train a model'."
+    "'{name}' was published: all users of this page now see it in every tab. To remove the model, "
+    "press 'Unpublish' here, or 'Delete' in the tab Train, under 'Train a model'."
 )
 MODEL_REPLACED_MESSAGE = " The previously published model '{name}' was deleted."
 MODEL_UNPUBLISHED_MESSAGE = "'{name}' is no longer published."

@@ -50,8 +50,7 @@ UNSUITABLE_BACKBONE_MESSAGE = (
 STILL_TUNING_MESSAGE = "A model is being fine-tuned. Wait until the fine-tuning ends, or cancel it."
 WRITING_IMAGES_TEXT = "Writing the images"
 TUNED_MESSAGE = (
-    "'{name}' was fine-tuned{accuracy}. It was added to the models in every tab, but only you can "
-    "see it."
+    "'{name}' was fine-tuned{accuracy}. The model was added to every tab, but only you can see it."
 )
 TUNING_FAILED_MESSAGE = "The fine-tuning failed. {reason}"
 NO_TUNED_MESSAGE = "There is no fine-tuned model. Fine-tune a model for yourself first."

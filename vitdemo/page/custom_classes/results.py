@@ -23,19 +23,19 @@ from vitdemo.page.custom_classes.editor import make_thumbnails
 from vitdemo.page.custom_classes.session import CustomClassesSession
 
 BACKGROUND_TEST_HELP = (
-    "**Object or background?** A model can recognise the background instead of the object, if all "
-    "images of a class share one background. To test this, show only the background to the camera "
-    "under Try."
+    "**Object or background?** If all images of a class have the same background, a model can "
+    "recognise the background instead of the object. To test this, show only the background to "
+    "the camera under Try."
 )
 CROSS_VALIDATION_HELP = (
-    "**Cross-validation.** Each image was predicted by a model that was fitted without it and "
-    "without near-identical images ({folds} folds). The classifier was fitted in {seconds:.1f} s "
+    "**Cross-validation.** Each image was predicted by a model that was fitted without this image "
+    "and its near-identical images ({folds} folds). The classifier was fitted in {seconds:.1f} s "
     "on the features of {base}."
 )
 INTERVAL_HELP = (
     "**Interval.** The interval is valid for similar images, but not for other rooms, days or "
-    "cameras. Photos of one burst are near-identical, and each group counts as one image. Take "
-    "each image from another angle, in another place or at another time."
+    "cameras. Photos of one burst are near-identical, and each group of near-identical images "
+    "counts as one image. Take each image from another angle, in another place or at another time."
 )
 MODEL_ADDED_MESSAGE = "'{name}' was added to the models in every tab, but only you can see it."
 MAX_MISTAKES = 24

@@ -2,5 +2,6 @@
 
 TEXTS = {
     "layer_of": "{layer} of {layers}",
-    "no_norms": "This file has no norm-weighted attention. Show it before you save the view.",
+    "no_norms": "This file has no norm-weighted attention. To include this map, show it before "
+    "you save the view.",
 }

@@ -495,11 +495,11 @@ RECIPE_ENTRIES: dict[str, dict] = {
         "base": "finetune-deit-tiny-128",
         "summary": "DeiT-Tiny, pretrained on ImageNet-1k and fine-tuned at 224 px, for a GPU",
         "model": timm_spec("deit_tiny_patch16_224", 224),
-        "note": "Test accuracy on CIFAR-10: 97.67%. Training took 287 seconds (sum of epoch times) "
-        "on one H200 that also trained other models, 2026-11-26. This model is included. With 32 "
-        "epochs, the test accuracy is 97.75%, but the validation accuracy is not higher. Two "
-        "earlier runs without AutoAugment, MixUp and CutMix reached 97.3%: one after six epochs "
-        "on two CPU cores, the other after ten epochs on a GPU.",
+        "note": "Test accuracy on CIFAR-10: 97.67%. Training took 287 seconds (sum of epoch "
+        "times) on one H200 that also trained other models, 2026-11-26. This model is included. "
+        "With 32 epochs, the test accuracy is 97.75%, but the validation accuracy is not higher. "
+        "Two earlier runs without AutoAugment, MixUp and CutMix reached 97.3%. One run took six "
+        "epochs on two CPU cores, and the other run took ten epochs on a GPU.",
         "epochs": 24,
         "batch_size": 256,
         "warmup_epochs": 1,

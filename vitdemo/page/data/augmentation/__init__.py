@@ -31,7 +31,7 @@ AUGMENTATION_INTRO = (
     "the changes."
 )
 ABOUT_AUGMENTATION = (
-    "Each row shows one step alone; the last row shows all steps together. The same seed always "
+    "Each row shows only one step. The last row shows all steps together. The same seed always "
     "gives the same result."
 )
 MAX_SEED = keys.AUGMENTATION_SEED.high

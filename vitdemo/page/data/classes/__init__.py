@@ -126,6 +126,7 @@ def describe_balance(counts: ClassCounts) -> str:
         return f"Every class has {most:,} training images{tests}."
     large, small = (counts.classes[int(i)] for i in (counts.train.argmax(), counts.train.argmin()))
     return (
-        f"The classes are imbalanced: '{large}' has {most:,} training images, '{small}' has "
-        f"{fewest:,}. Large classes dominate the accuracy, so also check the macro averages."
+        f"The classes are imbalanced: '{large}' has {most:,} training images, and '{small}' has "
+        f"{fewest:,} training images. Large classes dominate the accuracy, so also check the "
+        "macro averages."
     )

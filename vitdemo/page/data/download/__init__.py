@@ -32,7 +32,7 @@ TEXTS = {
     "running": "CIFAR-10 downloads in the background: {progress}",
     "connecting": "connecting …",
     "stop": "Stop",
-    "stopped": "The download of CIFAR-10 is stopped.",
+    "stopped": "The download of CIFAR-10 was stopped.",
     "continue": "Continue the download",
     "again": "Try again",
     "ready": "CIFAR-10 is downloaded.",

@@ -87,8 +87,8 @@ def patch_blocks(context: AppContext, run: Run, image: Image.Image) -> list[Docu
     )
     if not has_separate_patches(model):
         made = (
-            "Instead of one projection, this model uses convolutions, which also read a few pixels "
-            f"around each patch. They output a vector of {D} numbers per patch"
+            "Instead of one projection, this model uses convolutions, which also read a few "
+            f"pixels around each patch. The convolutions output a vector of {D} numbers per patch"
         )
     lengths = {
         "Norm of the projection": projected,

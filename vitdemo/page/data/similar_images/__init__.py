@@ -79,10 +79,12 @@ ABOUT_MAPS = (
     "If the model has learned the classes, they form separate groups in the map of the features. "
     "t-SNE only preserves neighbourhoods: distances between groups and group sizes are not "
     "meaningful. The table below the maps is computed from the features themselves.\n\nPoint at a "
-    "dot to see its image, or use the arrow keys. Click it to open the image in *Explore*."
+    "dot to see its image, or use the arrow keys. Click a dot to open its image in *Explore*."
 )
 MEASURING_MESSAGE = "Measuring the time of the maps on this machine …"
-NO_MAP_MESSAGE = "The maps take about {time} on this machine now, and are then cached."
+NO_MAP_MESSAGE = (
+    "Computing the maps takes about {time} on this machine now. The maps are then cached."
+)
 TEXTS = {
     "compute_maps": "Compute t-SNE maps",
     "find_neighbours": "Find nearest neighbours",

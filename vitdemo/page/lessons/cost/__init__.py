@@ -30,11 +30,12 @@ COST_ROWS: Sequence[tuple[str, str, Callable[[VitCost], float]]] = (  # label, f
     ("Attention matrix products, %", "{:.1f}", lambda cost: 100 * cost.attention_matrix_fraction),
 )
 COST_HELP = (
-    "Cost of a model with ten classes. Attention matrix products: queries times keys, and "
-    "attention weights times values; %: fraction of all multiply-adds."
+    "Cost of a model with ten classes. Attention matrix products are queries times keys, and "
+    "attention weights times values. The last row is their percentage of all multiply-adds."
 )
 NO_MULTIPLE_MESSAGE = (
-    "The image side ({image}) is not a multiple of the patch side ({patch}). Change one of the two."
+    "The image side ({image}) is not a multiple of the patch side ({patch}). Change one of the "
+    "two sides."
 )
 MANY_PATCHES_MESSAGE = (
     "{patches:,} patches are more than the limit of {limit:,}. Choose larger patches or a smaller "

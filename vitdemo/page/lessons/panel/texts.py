@@ -13,7 +13,7 @@ TEXTS = {
     "skip": "Skip",
     "finish": "Finish",
     "show_all": "Show all lessons",
-    "reopened": "The view of this step was not open. It is being opened again.",
+    "reopened": "The view of this step was closed, and is being opened again.",
     # Tasks and questions
     "try_it": "Try it: ",
     "done": "✓ Done: ",
@@ -25,7 +25,7 @@ TEXTS = {
     "numbers.",
     "no_choice": "Choose an answer first.",
     "no_text": "Write an answer first.",
-    "no_number": "'{text}' is not a number.",
+    "no_number": "'{text}' is not a number. Enter a number, for example 2.5.",
     "answer": "The answer is **{number}**.",
     "sample": "**Sample answer:**",
     "correct": "**Correct.**",

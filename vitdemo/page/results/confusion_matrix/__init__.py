@@ -52,9 +52,9 @@ from vitdemo.report.confusion import (
 from vitdemo.runs.user_test_set import ORIGINAL_SUFFIX
 
 CONFUSION_INTRO = (
-    "Each row is a **true class**, each column is a **predicted class**, over the test set. Choose "
-    "a cell with the mouse, or with the arrow keys and Enter. Choose an image to see the model's "
-    "attention in Explore."
+    "Each row is a **true class** and each column is a **predicted class** of the test images. "
+    "Choose a cell with the mouse, or with the arrow keys and Enter. Choose an image to see the "
+    "model's attention in Explore."
 )
 TEXTS = {
     "corner": CORNER,

@@ -39,19 +39,19 @@ RECALL_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 MAX_CSV_POINTS = 201  # maximum number of points per curve in the CSV file
 RANKING_CURVES_INTRO = (
     "The model computes a probability of cat for every image. An image is classified as a cat if "
-    "this probability reaches a threshold. A lower threshold finds more of the cats, but also "
-    "classifies more other images as cats. Each curve shows all thresholds. At first, the curves "
-    "of the class with the lowest F1 are shown."
+    "this probability reaches a threshold. With a lower threshold, more of the cats are "
+    "classified as cats, but also more of the other images. Each curve shows all thresholds. The "
+    "page starts with the curves of the class with the lowest F1."
 )
 RANKING_TERMS = {
     "ROC curve": "True positive rate (y-axis: fraction of cats predicted as cat) against false "
     "positive rate (x-axis: fraction of other images predicted as cat) for every threshold. The "
     "dotted line is random guessing.",
-    "ROC-AUC": "Area under the ROC curve: the probability that a cat gets a higher probability of "
-    "cat than another image does.",
+    "ROC-AUC": "Area under the ROC curve: the probability that the model computes a higher "
+    "probability of cat for a cat than for another image.",
     "Precision-recall curve": "Precision (y-axis: fraction of cats among the images predicted as "
-    "cat) against recall (x-axis: fraction of cats predicted as cat) for every threshold. It is "
-    "more informative than the ROC curve if a class is rare.",
+    "cat) against recall (x-axis: fraction of cats predicted as cat) for every threshold. This "
+    "curve is more informative than the ROC curve if a class is rare.",
     "Average precision": "Precision averaged over all thresholds, weighted by the gain in recall.",
     "Precision at recall 0.9": "Precision at the threshold that finds 90% of the cats.",
 }
@@ -139,7 +139,7 @@ def ranking_plots(
         steps=True,
         diagonal=False,
     )
-    of = f"of {', '.join(hue)}, by {' and '.join(runs)}; the table below has the values"
+    of = f"of {', '.join(hue)}, by {' and '.join(runs)}; the table below contains the values"
     return Plots(
         [
             Figure(title, f"{title} {of}", figures.figure_to_svg(plot))

@@ -58,8 +58,8 @@ ORIGINAL_LABEL = "original test set"
 TEXTS = {
     "same_model": SAME_MODEL,
     "add": "Test the models on your own images",
-    "intro": "Use a folder or a zip file with one folder of images per class. Name the folders "
-    "like classes of the models, for example cat and dog.",
+    "intro": "Use a folder or a zip file with one folder of images per class. Use class names of "
+    "the models as folder names, for example cat and dog.",
     "private": "Only you can see your images, and they are deleted one hour after their last use.",
     "local": "The images stay in memory until this page is stopped.",
     "name": "Name of the test set",
@@ -76,7 +76,7 @@ TEXTS = {
 NOT_EVALUATED_MESSAGE = (
     "No model has been evaluated on '{name}' yet. The results appear here after the evaluation."
 )
-NO_TEST_SET_WARNING = "There is no test set '{name}'."
+NO_TEST_SET_WARNING = "There is no test set '{name}', so the original test set is shown."
 DEFAULT_NAME = "My test set"
 
 
@@ -252,7 +252,10 @@ def evaluate(context: AppContext, state: ViewState, report: Report) -> None:
     """
     tests = context.find_test_set_by_name(state[keys.TEST_SET])
     if not list_testable_runs(context, tests):
-        raise RunError(f"No model with the classes of '{tests.name}' exists any more.")
+        raise RunError(
+            f"There is no longer a model with the classes of '{tests.name}'. Choose another test "
+            "set."
+        )
     with closing(evaluate_models(context, tests)) as steps:
         for step in steps:
             report(step.done, step.total, step.text)

@@ -38,7 +38,7 @@ NO_SNAPSHOTS_MESSAGE = (
     "animation shows the attention and prediction for the image in Explore."
 )
 TEXTS = {
-    "no_image": "Choose an image in the tab Explore to see how attention to it changes in "
+    "no_image": "Choose an image in the tab Explore to see how the model's attention changes in "
     "training.",
     "play": "Play",
     "stop": "Stop",

@@ -22,10 +22,10 @@ from vitdemo.runs import RECORD_FIELDS, Run
 VIEW = "training_results"
 TEXTS = {"title": "More about these runs"}
 INTRO = (
-    "Training curves of each model, by epoch: on the training set, and on a validation set that "
-    "the model never trains on. Point at a plot, or tap it, to read its values. The curves of a "
-    "run in progress update automatically. Smoothing is the weight of previous epochs (exponential "
-    "moving average); the original curve stays visible."
+    "Training curves of each model by epoch, for the training set and for the validation set, "
+    "which is not used for training. Point at a plot or tap it to read the values. The curves of "
+    "a run in progress update automatically. Smoothing is the weight of previous epochs "
+    "(exponential moving average). The original curve stays visible."
 )
 EPOCHS_TITLE = "Results by epoch"
 OPEN_ABLATION_LABEL = "Show the ablation of {name} in Compare models"

@@ -73,7 +73,7 @@ def measure_on_gpu(context: AppContext, state: ViewState, report: Report) -> lis
     Raises `VitdemoError` if the page cannot borrow a GPU.
     """
     if measure_on_borrowed_gpu is None:
-        raise VitdemoError("This page cannot borrow a GPU. Measure the latency without one.")
+        raise VitdemoError("This page cannot borrow a GPU. Measure the latency without a GPU.")
 
     def measure(run: Run) -> list[Latency]:
         return measure_on_borrowed_gpu(context.load_model(run), run.preprocessing.size)

@@ -12,8 +12,8 @@ from vitdemo.page.view_state import needs
 
 VIEW = "published_results"
 PUBLISHED_INTRO = (
-    "Results of others on CIFAR-10 with the same or a similar recipe. We did not verify "
-    "them. Some authors selected the best epoch on the test set, which overestimates the "
+    "Published results on CIFAR-10 with the same or a similar recipe. We did not verify these "
+    "results. Some authors selected the best epoch on the test set, which overestimates the "
     "accuracy."
 )
 

@@ -25,9 +25,9 @@ from vitdemo.runs import Run
 
 VIEW = "robustness"
 ROBUSTNESS_INTRO = (
-    "Robustness is the accuracy on test images that are degraded step by step, with "
-    "the same images and changes for all models. Shuffled patches keep fine texture and lose the "
-    "overall shape. Blur keeps coarse shapes and loses fine texture."
+    "Robustness is the accuracy on test images that are degraded step by step, with the same "
+    "images and changes for all models. Shuffling patches keeps fine texture but removes the "
+    "overall shape. Blur keeps coarse shapes but removes fine texture."
 )
 NO_CHOICE_MESSAGE = "Choose at least one model and one change above."
 TITLE_ID = "robustness-title"
@@ -143,7 +143,10 @@ def change_plot(
         for run, points in changes.items()
     ]
     rows = [[run, *(f"{100 * share:.1f}" for share in points)] for run, points in changes.items()]
-    label = f"Accuracy of {', '.join(changes)} by {about.title.lower()}; values in the table below"
+    label = (
+        f"Accuracy of {', '.join(changes)} against {about.title.lower()}; the table below "
+        "contains the values"
+    )
     return {
         "title": about.title,
         "label": label,
@@ -173,7 +176,8 @@ def margin_of_error_note(changes: dict[str, list[float]], count: int) -> str:
     )
     return (
         f"Accuracy in percent on {count:,} test images. The margin of error (95%) is at most "
-        f"±{width:.1f} percentage points for a point and ±{apart:.1f} for a difference of two."
+        f"±{width:.1f} percentage points for one accuracy, and ±{apart:.1f} for the difference "
+        "between two accuracies."
     )
 
 
