@@ -325,11 +325,12 @@ class AppContext:
         with self._passes_lock:
             self._active_passes += 1
             share = max(1, self._thread_count // self._active_passes)
-        torch.set_num_threads(share)  # affects this thread and threads that start later
+        torch.set_num_threads(share)  # affects this thread and threads that did not use torch yet
         try:
             yield
         finally:
-            # Restore the full count, because a new thread may start with a reduced count.
+            # Restore the full count: a thread without earlier torch calls starts with a reduced
+            # one.
             torch.set_num_threads(self._thread_count)
             with self._passes_lock:
                 self._active_passes -= 1
