@@ -19,10 +19,11 @@ from vitdemo.context import AppContext
 from vitdemo.errors import ImageError, VitdemoError
 from vitdemo.explain.norms import head_norms, norms_to_weights, summed_head_norms
 from vitdemo.installation import included_folder
-from vitdemo.page.bridge import ViewState, load_square
+from vitdemo.page.bridge import load_square
 from vitdemo.page.image_sources import ImageRequest
 from vitdemo.page.saved_view.code import write_code
 from vitdemo.page.saved_view.html import ENTRY, build_saved_view, list_modules, serialise
+from vitdemo.page.view_state import ViewState
 
 IMAGE = noise(size=(48, 48))
 

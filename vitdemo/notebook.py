@@ -45,7 +45,7 @@ class Exploration:
     """The attention view of one image and model as an HTML page; Jupyter draws it."""
 
     html: str
-    height: int = FRAME_HEIGHT  # of the frame in a notebook, in pixels
+    height: int = FRAME_HEIGHT  # height of the frame in pixels
 
     def _repr_html_(self) -> str:
         from vitdemo.page.saved_view.html import build_frame  # imports gradio
@@ -62,8 +62,8 @@ def explore(model: str, image: ImageSource, *, height: int = FRAME_HEIGHT) -> Ex
 
     `height` is the height of the frame in the notebook, in pixels.
     """
-    from vitdemo.page.bridge import ViewState
     from vitdemo.page.saved_view.html import build_saved_view  # imports gradio
+    from vitdemo.page.view_state import ViewState
 
     context, run = get_context(), find_model(model)
     state = ViewState(None, run.name)
@@ -112,9 +112,9 @@ def attribute(
 def faithfulness(
     model: str, image: ImageSource, target: str | None = None, *, fill: str | None = None
 ) -> dict[str, FaithfulnessScore]:
-    """Run the faithfulness test of the page on each map, and on centre first and the edge map.
+    """Run the faithfulness test of the page on each map, the centre-first order and the edge map.
 
-    A result has `score` (the area of insertion minus that of deletion), `p_orders` (p-value against
+    A result has `score` (the insertion area minus the deletion area), `p_orders` (p-value against
     random orders), `p_shape` (p-value against transformed copies) and `verdict`. A removed patch is
     replaced by `fill`: see `vitdemo.explain.faithfulness.FILLS` (default: as on the page). Slow
     maps take some seconds each. Raises `RunError` for an unknown class or an unsupported `fill`.

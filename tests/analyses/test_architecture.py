@@ -17,9 +17,10 @@ from tests.support.factories import (
 )
 from vitdemo.analyses.architecture import list_model_parts
 from vitdemo.models import ModelSpec, count_macs, count_parameters
-from vitdemo.page.bridge import ViewState, load_trace
+from vitdemo.page.bridge import load_trace
 from vitdemo.page.explore.inside import architecture, residual_stream
 from vitdemo.page.image_sources import ImageRequest
+from vitdemo.page.view_state import ViewState
 
 MODELS = {
     "ours": VIT,

@@ -31,9 +31,9 @@ from vitdemo.explain.faithfulness.summary import (
     write_summaries,
 )
 from vitdemo.metrics import DASH
-from vitdemo.page.bridge import ViewState, load_square
+from vitdemo.page.bridge import load_square
 from vitdemo.page.explore.class_attribution import (
-    TASKS,
+    FEATURE,
     blocks,
     choose_fill,
     control_updates,
@@ -41,6 +41,7 @@ from vitdemo.page.explore.class_attribution import (
 )
 from vitdemo.page.explore.class_attribution.blocks import label_fill
 from vitdemo.page.image_sources import ImageRequest
+from vitdemo.page.view_state import ViewState
 from vitdemo.training.devices import supports_fast_bfloat16
 
 CPU = torch.device("cpu")
@@ -446,7 +447,9 @@ def test_results_of_both_tasks_stay_in_the_payload(shown):
     assert payload(shown, state).data["has_slow"]
 
     def run(task) -> tuple[int, list]:
-        TASKS[f"class_attribution.{task}"](shown, state, lambda *report: reports.append(report))
+        FEATURE.tasks[f"class_attribution.{task}"](
+            shown, state, lambda *report: reports.append(report)
+        )
         data = payload(shown, state).data
         return len(data["row"]["panels"]), [block["kind"] for block in data["results"]]
 

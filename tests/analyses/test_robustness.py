@@ -11,8 +11,8 @@ from vitdemo.analyses import robustness
 from vitdemo.analyses.robustness import measure_robustness
 from vitdemo.data.perturb import PERTURBATIONS, apply_perturbation
 from vitdemo.errors import DataError, RunError, Stopped
-from vitdemo.page.bridge import ViewState
 from vitdemo.page.results.compare import robustness as robustness_view
+from vitdemo.page.view_state import ViewState
 
 SAMPLE_SIZE = 12
 

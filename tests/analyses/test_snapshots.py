@@ -23,11 +23,11 @@ from vitdemo.errors import RunError
 from vitdemo.explain import forward_pass
 from vitdemo.jobs import JobQueue
 from vitdemo.jobs.state import Job
-from vitdemo.page.bridge import ViewState
 from vitdemo.page.explore.inside.epochs import epoch_map_row, names_with_epochs
 from vitdemo.page.state_keys import ANIMATED_RUN, FOLLOWED_RUN
 from vitdemo.page.training import image_across_epochs
 from vitdemo.page.training.image_across_epochs import snapshots_to_payload
+from vitdemo.page.view_state import ViewState
 
 IMAGE = noise(size=(16, 16))
 

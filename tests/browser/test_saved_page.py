@@ -4,8 +4,8 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from tests.browser.actions import wait_until_drawn
-from vitdemo.page.bridge import ViewState
 from vitdemo.page.saved_view.html import build_saved_view
+from vitdemo.page.view_state import ViewState
 
 
 def test_layer_slider_starts_at_the_drawn_layer(open_page, context_of_kinds, tmp_path):

@@ -23,9 +23,9 @@ from tests.support.factories import (
 from vitdemo.analyses.knockout import KnockoutResult, predict_with_knockout
 from vitdemo.documents import Text
 from vitdemo.explain.knockout import build_patch_knockout, compute_knockout_logits
-from vitdemo.page.bridge import ViewState
 from vitdemo.page.explore.perturbation import knockout as page
 from vitdemo.page.image_sources import ImageRequest
+from vitdemo.page.view_state import ViewState
 
 MODELS = {name: spec for name, spec in ATTENTION_MODELS.items() if name != "average pooled"}
 

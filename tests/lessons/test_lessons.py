@@ -38,8 +38,8 @@ from vitdemo.lessons.handout import FIGURE_FUNCTIONS, render_handout
 from vitdemo.lessons.thumbnails import DRAWINGS, MAX_THUMBNAIL_BYTES, SIDE, find_thumbnail
 from vitdemo.metrics import confusion_matrix
 from vitdemo.models.cost import compute_vit_cost, count_attention_matrix_macs
-from vitdemo.page.bridge import ViewState
 from vitdemo.page.lessons import catalog, cost, handouts, make_feature, panel
+from vitdemo.page.view_state import ViewState
 from vitdemo.runs import EVALUATION_FILE, HISTORY_FILE, Evaluation
 
 

@@ -15,7 +15,6 @@ from vitdemo.page import bridge, image_sources
 from vitdemo.page.bridge import (
     UNEXPECTED_ERROR_MESSAGE,
     Bridge,
-    Feature,
     ImageFile,
     NumbersFile,
     Responder,
@@ -26,6 +25,7 @@ from vitdemo.page.bridge import (
     run_action,
 )
 from vitdemo.page.explore.inside import logit_lens
+from vitdemo.page.feature import Feature
 from vitdemo.page.image_sources import ImageRequest
 from vitdemo.page.state_keys import HEAD, IMAGE, MODEL
 from vitdemo.page.view_state import needs
@@ -119,10 +119,10 @@ def test_a_request_reads_the_run_folders_once(tmp_path, monkeypatch):
         return find_runs(*arguments, **options)
 
     monkeypatch.setattr(runs, "find_runs", find_and_count)
-    request = {"state": STATE, "views": dict.fromkeys(page.PAYLOADS, "key")}
-    answer = answer_request(context, page.PAYLOADS, request)
+    request = {"state": STATE, "views": dict.fromkeys(page.FEATURE.payloads, "key")}
+    answer = answer_request(context, page.FEATURE.payloads, request)
     assert answer["models"]["groups"] == [("Models", ["other", "vit"])]
-    assert answer["views"].keys() == page.PAYLOADS.keys()
+    assert answer["views"].keys() == page.FEATURE.payloads.keys()
     assert len(listings) == 1
     make_run(tmp_path / "later")
     assert len(context.list_runs()[0]) == 3  # the next request reads the folders again
@@ -295,7 +295,7 @@ def test_browser_receives_the_watched_keys_of_each_view(context):
         "a": needs(IMAGE, MODEL, unwatched=(HEAD,))(lambda *_: {}),
         "b": needs()(lambda *_: {}),
     }
-    assert Responder(context, [Feature(payloads)]).list_needs() == {
+    assert Responder(context, Feature(payloads)).list_needs() == {
         "a": ["image", "model"],
         "b": [],
     }

@@ -190,7 +190,7 @@ def test_imported_libraries_are_in_the_requirements():
         ("vitdemo.data", "from vitdemo.cli.train import main"),
         ("vitdemo.context", "import gradio as gr"),
         ("vitdemo.figures", "import matplotlib.pyplot as plt"),
-        ("vitdemo.page.components.header", "from vitdemo.page.explore.tab import ExploreTab"),
+        ("vitdemo.page.components.header", "from vitdemo.page.explore.tab import start_on_load"),
         ("vitdemo.page.explore", "from vitdemo.stranger import thing"),
         ("vitdemo.cli.train", "from vitdemo import attention"),
         ("vitdemo.cli.train", "from vitdemo.report import render_report"),

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import app
-from vitdemo.page.bridge import Report, Task, TaskRunner
+from vitdemo.page.bridge import TaskRunner
+from vitdemo.page.feature import Report, Task
 
 HOLD_FILE = "hold"
 PROGRAM = "tests.support.held_tasks"

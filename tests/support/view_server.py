@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import gradio as gr
 
 from vitdemo.context import AppContext
-from vitdemo.page import PAYLOADS, bridge, build_page
+from vitdemo.page import FEATURE, bridge, build_page
 from vitdemo.page.components import name_file, serialise_payload
 from vitdemo.page.modules import CACHE_HEADERS
 from vitdemo.site.controls import list_controls
@@ -32,7 +32,7 @@ class Site:
         self.description = page.bridge.description
         self.responder = page.bridge.responder
         self._runners: dict[str, bridge.TaskRunner] = {}  # by session
-        self._recorded: dict[tuple, dict] = {}  # answers for views of `PAYLOADS`
+        self._recorded: dict[tuple, dict] = {}  # answers for views of `FEATURE`
 
     def build_document(self, ids: Sequence[str]) -> str:
         places = {each: self.places[each] for each in filter(None, ids)}
@@ -66,7 +66,7 @@ class Site:
             self._recorded |= {
                 key_of(view): each
                 for view, each in answer["views"].items()
-                if view in PAYLOADS and "data" in each
+                if view in FEATURE.payloads and "data" in each
             }
         return answer | {"views": {**answer["views"], **found}}
 

@@ -201,7 +201,7 @@ class JobQueue:
             )
         record = {"process": None, "request": None} | record
         with _create_staging(root) as staging:
-            if write:  # needs no lock, because the folder is not visible yet
+            if write:  # no lock is needed, because the folder is not visible yet
                 write(Path(staging) / IMAGES_FOLDER)
             (Path(staging) / RECIPE_FILE).write_text(json.dumps(asdict(recipe)), encoding="utf-8")
             with self.locked():

@@ -65,7 +65,7 @@ class VitShape:
 
     `grid` is the number of patches per side, 0 without position embeddings. `pooling` is "token",
     "avg" or "token+patches", the concatenation in transformers' DINOv2 classifiers. `num_heads` is
-    0 if it is unknown.
+    0 if unknown.
     """
 
     num_classes: int

@@ -25,6 +25,7 @@ from vitdemo.page import (
 from vitdemo.page.data import download
 from vitdemo.page.data.download import DatasetDownload
 from vitdemo.page.explore.tab import start_on_load
+from vitdemo.page.feature import Feature, PageSetup, merge_features
 from vitdemo.page.gradio_patches import AppBlocks
 from vitdemo.page.kit import SESSION_QUEUES
 from vitdemo.page.modules import build_head
@@ -35,12 +36,13 @@ from vitdemo.page.theme import THEME as THEME
 
 HEAD = build_head()
 
-# Modules with payload functions of views; some also have tasks.
-FEATURES = (explore, results, data)
-PAYLOADS = {name: payload for feature in FEATURES for name, payload in feature.PAYLOADS.items()}
-TASKS = {name: task for feature in FEATURES for name, task in getattr(feature, "TASKS", {}).items()}
-TASKS[saved_view.TASK] = saved_view.write_saved_view
-TASKS[code.TASK] = code.write_saved_code
+# Modules of the tabs, in their order on the page.
+TABS = explore, lessons, training, results, data, custom_classes
+SAVING = Feature(
+    tasks={saved_view.TASK: saved_view.write_saved_view, code.TASK: code.write_saved_code}
+)
+# Functions that need only an `AppContext` and a `ViewState`: no session and no training jobs.
+FEATURE = merge_features([*(tab.FEATURE for tab in TABS), SAVING])
 
 
 def build_page(
@@ -63,29 +65,16 @@ def build_page(
         dataset.start()
     options = {"delete_cache": (3600, 3600), "fill_width": True}
     with AppBlocks(title="vitdemo", serial_queues=SESSION_QUEUES, **options) as page:
+        setup = PageSetup(page, context, jobs, lesson_folders, local_only)
         header.build(page, context)
         bridge.add_view(download.VIEW, elem_id="dataset")
         bridge.add_view(lessons.panel.VIEW, elem_id="lesson")  # next to all tabs
-        with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as page_tabs:
-            with gr.Tab("Explore", id="look"):
-                opener = explore.build(page, context, local_only=local_only)
-            with gr.Tab("Lessons", id="lessons"):
-                lessons.build(opener.controls)
-            with gr.Tab("Train", id="training"):
-                training.build(context, opener.controls, jobs, local_only=local_only)
-            with gr.Tab("Results", id=results.TAB):
-                sections, tests = results.build(context, opener.controls, local_only=local_only)
-            with gr.Tab("Data", id="data"):
-                data.build(context, opener.controls)
-            with gr.Tab("Custom classes", id="own"):
-                own = custom_classes.build(context, opener.controls, jobs)
-        features = [
-            bridge.Feature(PAYLOADS, TASKS),
-            bridge.Feature(training.make_payloads(jobs)),
-            *(lessons.make_feature(lesson_folders), own, tests, dataset.make_feature()),
-        ]
-        shown = {"model": opener.model, "layer": opener.layer}
-        page.bridge = bridge.build(context, features, opener.controls, shown)
-        start_on_load(page, page_tabs, opener.sections, {results.TAB: sections})
+        features = [SAVING, dataset.make_feature()]
+        with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as setup.sections["tab"]:
+            for tab in TABS:
+                with gr.Tab(tab.TITLE, id=tab.TAB_ID):
+                    features.append(tab.build(setup))
+        page.bridge = bridge.build(setup, features)
+        start_on_load(setup)
         api.register_endpoints(context)
     return page

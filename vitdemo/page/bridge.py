@@ -30,9 +30,8 @@ import json
 import logging
 import queue
 import threading
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from functools import partial
 
 import gradio as gr
@@ -53,6 +52,7 @@ from vitdemo.page.components import CachedFile as CachedFile
 from vitdemo.page.components import ImageFile, event_payload, serialise_payload, serve
 from vitdemo.page.components import NumbersFile as NumbersFile
 from vitdemo.page.components.run_choice import group_runs
+from vitdemo.page.feature import Action, Feature, PageSetup, Payload, Task, ViewData, merge_features
 from vitdemo.page.gradio_patches import session_id
 from vitdemo.page.image_sources import ImageRequest, PreparedImage, prepare_image
 from vitdemo.page.kit import (
@@ -85,32 +85,6 @@ JS_SET_STATE = (
 JS_UPDATE_CONTROLS = "() => vitdemo.store.takeUpdates(NAMES)"
 UNEXPECTED_ERROR_MESSAGE = "An unexpected error occurred. The log of the server has the details."
 LOGGER = logging.getLogger(__name__)
-Payload = Callable[[AppContext, ViewState], "dict | list | ViewData"]
-Report = Callable[[int, int, str], None]  # done, total, description; raises `Stopped`
-Task = Callable[[AppContext, ViewState, Report], object]
-Action = Callable[[AppContext, ViewState, Mapping[str, object]], Collection[str]]
-
-
-@dataclass(frozen=True, eq=False)
-class ViewData:
-    """Data of a view, and new properties of gradio components (`controls`) by state key.
-
-    Properties that a subclass of `gr.HTML` defines are in a dict `props`, as gradio requires.
-
-    If an update changes the value of a control, the data are for the new value.
-    """
-
-    data: dict | list
-    controls: Mapping[str, Mapping[str, object]]
-
-
-@dataclass(frozen=True)
-class Feature:
-    """Payload functions, tasks and actions of a part of the page, by name."""
-
-    payloads: Mapping[str, Payload] = field(default_factory=dict)
-    tasks: Mapping[str, Task] = field(default_factory=dict)
-    actions: Mapping[str, Action] = field(default_factory=dict)
 
 
 class Channel(gr.HTML):
@@ -202,24 +176,19 @@ def list_places(page: gr.Blocks) -> dict[str, str]:
     return {each.elem_id: each.view_name for each in blocks if hasattr(each, "view_name")}
 
 
-def build(
-    context: AppContext,
-    features: Sequence[Feature],
-    controls: Mapping[str, Component],
-    shown: Mapping[str, Component],
-) -> Bridge:
-    """Add the bridge, and connect it to the functions of `features` and to controls.
+def build(setup: PageSetup, features: Sequence[Feature]) -> Bridge:
+    """Add the bridge, and connect it to the functions of `features` and to the controls of `setup`.
 
-    The value of each component in `controls` is part of the view state, under its name. The store
-    also updates the components in `shown`.
+    The value of each control is part of the view state, under its name.
     """
+    controls = setup.controls
     descriptions = {
         name: describe_control(STATE_KEYS[name], each) for name, each in controls.items()
     }
-    responder = Responder(context, features)
+    responder = Responder(setup.context, merge_features(features))
     bridge = Bridge(descriptions, responder.list_needs())
     bridge.responder = responder
-    bridge.shown = dict(shown)
+    bridge.shown = dict(setup.shown)
     progress = Channel(JS_CONNECT_TASKS, "tasks")
     answers = Channel(JS_CONNECT_ACTIONS, "actions")
 
@@ -245,7 +214,7 @@ def build(
         js = JS_SET_STATE.replace("NAME", json.dumps(name))
         js = js.replace("INITIAL", json.dumps(descriptions[name]["start"]))
         control.input(None, control, None, js=js, **NO_PROGRESS)
-    updated = {**controls, **shown}
+    updated = {**controls, **setup.shown}
     js = JS_UPDATE_CONTROLS.replace("NAMES", json.dumps(list(updated)))
     bridge.controls(None, None, [*updated.values()], js=js, **NO_PROGRESS)
     return bridge
@@ -307,15 +276,11 @@ class TaskRunner:
 
 
 class Responder:
-    """Answers the browser's requests, actions and tasks with the functions of `features`."""
+    """Answers the browser's requests, actions and tasks with the functions of `feature`."""
 
-    def __init__(self, context: AppContext, features: Sequence[Feature]):
-        self.context = context
-        self.payloads, tasks, self.actions = (
-            {name: function for each in features for name, function in getattr(each, kind).items()}
-            for kind in ("payloads", "tasks", "actions")
-        )
-        self.runner = TaskRunner(context, tasks)
+    def __init__(self, context: AppContext, feature: Feature):
+        self.context, self.payloads, self.actions = context, feature.payloads, feature.actions
+        self.runner = TaskRunner(context, feature.tasks)
 
     def list_needs(self) -> dict[str, list[str]]:
         """Return the names of the state keys that each view needs."""

@@ -340,7 +340,8 @@ OTHER_MODEL = TextKey(  # "" means no model
     element="results-other",
     former=("metrics.other", "confusion.other"),
 )
-TEST_SET = TextKey("results.tests", label="Test images", element="results-tests")  # "": own
+# "" means the original test set.
+TEST_SET = TextKey("results.tests", label="Test images", element="results-tests")
 MAX_CURVE_CLASSES = len(HUES)  # each class needs a different colour
 CURVE_CLASSES = NamesKey(
     "metrics.classes", label=f"Classes (up to {MAX_CURVE_CLASSES})", element="curve-classes"

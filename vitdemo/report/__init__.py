@@ -2,9 +2,9 @@
 
     Path("report.html").write_text(render_report(runs), encoding="utf-8")
 
-Each module of this package builds the blocks of one feature, which the page shows as well. All
-content comes from the run folders, so neither a dataset nor a model is needed. For a run without an
-evaluation or an epoch, the report has a message.
+Each module of this package builds the blocks of one feature, which the page also shows. All content
+comes from the run folders, so neither a dataset nor a model is needed. For a run without an
+evaluation or an epoch, the report contains a message.
 """
 
 import re
@@ -56,7 +56,7 @@ def render_report(
 ) -> str:
     """Return the report as HTML. Raises `RunError` if `runs` is empty.
 
-    `order` lists the names of all runs on the page, so that a run has the same colour in both.
+    `order` lists the names of all runs on the page, so that each run keeps its colour.
     """
     if not runs:
         raise RunError("Choose at least one run for the report.")

@@ -165,8 +165,7 @@ class Run:
     def weights_record(self) -> dict | None:
         """Record of the epoch whose weights are saved; None before the first epoch has ended.
 
-        With early stopping, this is the epoch with the lowest validation loss, otherwise the last
-        epoch.
+        The epoch is the last one or, with early stopping, has the lowest validation loss.
         """
         patience = self.config["recipe"].get("patience")
         if self.history and isinstance(patience, int) and patience:
@@ -438,14 +437,14 @@ def iter_origins(run: Run) -> Iterator[Run]:
 
 def read_any_run(folder: Path) -> Run:
     """Read a supervised or pretraining run; raises `RunError` if `folder` is not a readable run."""
-    stamp = get_run_stamp(folder)  # read first, so that the next call notices changes
+    stamp = get_run_stamp(folder)  # the stamp comes first, so that the next call notices changes
     config = read_config(folder)
     try:
         norm, spec = config["normalisation"], ModelSpec(**config["model"])
         preprocessing = Preprocessing(spec.image_size, tuple(norm["mean"]), tuple(norm["std"]))
         classes = tuple(normalize_name(str(name)) for name in config["classes"])
         for section in (spec.options, config["recipe"], config.get("data", {})):
-            section.keys()  # raises AttributeError if the section is not a dict
+            section.keys()  # an AttributeError means that the section is not a dict
     except (KeyError, TypeError, AttributeError) as error:
         raise RunError(
             f"'{folder / CONFIG_FILE}' is not valid ({error!r}). Choose another run folder."

@@ -264,7 +264,7 @@ def _describe_timm(files: ModelFiles, address: ModelAddress) -> _Description:
         build_timm, name, classes, chosen, weights=files.weights, keep_head=True, **args
     )
     descriptions = config.get("label_descriptions", details.get("label_descriptions"))
-    if isinstance(descriptions, list):  # in the order of the labels
+    if isinstance(descriptions, list):  # descriptions in the order of the labels
         descriptions = dict(zip(labels or (), descriptions, strict=False))
     names = get_class_names(
         PretrainedCfg(num_classes=classes, label_names=labels, label_descriptions=descriptions)
@@ -417,7 +417,7 @@ def _choose_parts(
 ) -> tuple[VitShape, dict[str, Any], list[str]]:
     """Return the shape and the options of `build_from_tensors`, and a notice per assumption.
 
-    These parts are not in the tensors. They come from the config or from the model address.
+    These parts are not in the tensors, but come from the config or from the model address.
     """
     config, stated, notices = files.config, address.options, []
     heads, is_assumed = choose_num_heads(
@@ -478,7 +478,7 @@ def _count_classes(outputs: int, problem_type: str | None, notices: list[str]) -
 
 
 def _first_number(size: Any) -> int:
-    """Return the side in pixels from timm's size: a number, or (3, S, S). It must be square."""
+    """Return the side in pixels from timm's size, which is a number or (3, S, S), a square."""
     sides = [size] if isinstance(size, int) else list(size)[-2:]
     if not all(isinstance(side, int) and side > 0 for side in sides) or len(set(sides)) != 1:
         raise ModelError(f"config.json has the input size {size}; vitdemo needs square images.")

@@ -26,7 +26,7 @@ from vitdemo.errors import RunError
 from vitdemo.runs import Evaluation, Run
 
 ORIGINAL_SUFFIX = " (original test set)"  # suffix of a run's name, see `AppContext.find_run`
-MIN_SIDE = 96  # pixels; minimum side for readable galleries
+MIN_SIDE = 96  # minimum side in pixels, for readable galleries
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class UserTestSet(TestSet):
     """Square images with labels, in a temporary folder that is deleted with this object.
 
     `classes` are the C classes of the evaluated models. Not all of them need images. `id` is random
-    and not guessable, so it also protects the images from other users. `groups` (N,) are the
-    groups of near-identical images, and `training_copies` (N,) marks images that are also in the
-    training set. Both are None until they are computed, or if they cannot be computed.
+    and not guessable, so it also protects the images from other users. `groups` (N,) are the groups
+    of near-identical images, and `training_copies` (N,) marks images that are also in the training
+    set. Both arrays are None until they are computed, or if they cannot be computed.
     """
 
     groups: np.ndarray | None = None
@@ -74,7 +74,7 @@ class UserTestSet(TestSet):
         super().__init__(_ListedDataset(name, folder, classes, files=tuple(files)))
         self.labels = np.array([label for _, label in files], dtype=np.int64)  # (N,)
         self.fingerprint = digest.hexdigest()
-        self._evaluations: dict[tuple, Evaluation] = {}  # by path and stamp of the run
+        self._evaluations: dict[tuple, Evaluation] = {}  # (path, stamp) of the run
 
     def load_crops(self, side: int) -> tuple[LabelledImages, str]:
         """Return the square crops of all images, and the fingerprint of this test set.

@@ -28,8 +28,9 @@ from vitdemo.jobs import JobQueue, state
 from vitdemo.page import bridge, custom_classes
 from vitdemo.page.custom_classes import classifier, editor, fine_tuning, models, results, trial
 from vitdemo.page.custom_classes.session import CustomClassesSession
+from vitdemo.page.feature import PageSetup
 from vitdemo.page.gradio_patches import AppBlocks
-from vitdemo.page.kit import SESSION_QUEUES, Controls
+from vitdemo.page.kit import SESSION_QUEUES
 from vitdemo.page.state_keys import AUDIENCE, BACKBONE, FOR_EVERYONE
 from vitdemo.runs import CUSTOM_CLASSES_RECIPE
 from vitdemo.training.recipes import get_recipe
@@ -111,10 +112,9 @@ def test_concurrent_actions_of_a_session_are_not_lost(owned, cache, monkeypatch)
     probe = fit_linear_probe(owned, owned.find_run("vit"), make_collection("a", "b"))
 
     async def use_page():
-        controls = Controls()
         with AppBlocks(serial_queues=SESSION_QUEUES) as page:
-            own = custom_classes.build(owned, controls)
-            bridge.build(owned, [own], controls, {})
+            setup = PageSetup(page, owned)
+            bridge.build(setup, [custom_classes.build(setup)])
         handlers = {fn.name: fn for fn in page.fns.values()}
         session, request = SessionState(page), SimpleNamespace(session_hash="me")
         started, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -173,8 +173,8 @@ def test_concurrent_actions_of_a_session_are_not_lost(owned, cache, monkeypatch)
 
 def test_data_of_a_user_need_a_session(owned):
     def build():
-        with AppBlocks():
-            return custom_classes.build(owned, Controls()).payloads
+        with AppBlocks() as page:
+            return custom_classes.build(PageSetup(page, owned)).payloads
 
     for payload in call_in_loop(build).values():
         with pytest.raises(RunError, match="needs a browser session"):

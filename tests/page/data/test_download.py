@@ -10,8 +10,8 @@ from vitdemo import data
 from vitdemo.cli import app
 from vitdemo.data import cifar10
 from vitdemo.page import bridge
-from vitdemo.page.bridge import ViewState
 from vitdemo.page.data.download import START, STOP, DatasetDownload
+from vitdemo.page.view_state import ViewState
 
 NO_STATE = ViewState(None, "")
 CONTENT = b"0123456789" * 300_000  # 3 MB

@@ -13,11 +13,12 @@ from tests.support.factories import RESNET, make_context, make_run, write_noise_
 from vitdemo.analyses import class_statistics, feature_time, features
 from vitdemo.data import MISSING_DATASET
 from vitdemo.errors import DataError, ImageError, RunError
-from vitdemo.page.bridge import ViewState, load_square
+from vitdemo.page.bridge import load_square
 from vitdemo.page.data import augmentation, classes, patches, similar_images
 from vitdemo.page.data.classes import examples
 from vitdemo.page.data.download import DatasetDownload
 from vitdemo.page.image_sources import ImageRequest
+from vitdemo.page.view_state import ViewState
 from vitdemo.training.recipes import RECIPES
 
 COUNTS = {"train/<b>ant": 5, "train/bee": 2, "test/<b>ant": 9}
@@ -196,10 +197,10 @@ def test_neighbours_are_shown_once_the_features_are_computed(context):
 
 
 def test_without_a_dataset_payloads_and_tasks_raise_an_error(shown):
-    for payload in similar_images.PAYLOADS.values():
+    for payload in similar_images.FEATURE.payloads.values():
         with pytest.raises(DataError, match=MISSING_DATASET):
             payload(shown, make_state())
-    for task in similar_images.TASKS.values():
+    for task in similar_images.FEATURE.tasks.values():
         with pytest.raises(DataError, match=r"train\.py download"):
             task(shown, make_state(), lambda *report: None)
 

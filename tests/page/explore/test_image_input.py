@@ -13,9 +13,10 @@ from vitdemo.cache import Cache
 from vitdemo.data.image_files import image_suffixes
 from vitdemo.errors import ImageError
 from vitdemo.page import image_sources
-from vitdemo.page.bridge import CachedFile, ViewState
+from vitdemo.page.bridge import CachedFile
 from vitdemo.page.explore import image_input
 from vitdemo.page.image_sources import ImageRequest, parse_image_fields
+from vitdemo.page.view_state import ViewState
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,10 @@ from vitdemo.data.perturb.changes import (
     apply_changes,
 )
 from vitdemo.errors import RunError
-from vitdemo.page.bridge import ViewState, load_square
+from vitdemo.page.bridge import load_square
 from vitdemo.page.explore.perturbation import attention, image, predictions, presets
 from vitdemo.page.image_sources import ImageRequest
+from vitdemo.page.view_state import ViewState
 
 PHOTO = ImageRequest("photo:cat")
 

@@ -5,8 +5,8 @@ import pytest
 from tests.support.factories import make_context, make_run
 from vitdemo.models import ModelSpec
 from vitdemo.page import explore
-from vitdemo.page.bridge import ViewState
 from vitdemo.page.image_sources import ImageRequest
+from vitdemo.page.view_state import ViewState
 
 SMALLEST = {"patch_size": 16, "embed_dim": 8, "depth": 1, "num_heads": 1}
 CAT = ImageRequest("photo:cat")
@@ -22,12 +22,12 @@ def context(tmp_path_factory):
 
 @pytest.mark.parametrize("count", ["1", "2"])
 def test_every_view_has_a_payload(context, count):
-    for payload in explore.PAYLOADS.values():
+    for payload in explore.FEATURE.payloads.values():
         payload(context, ViewState(CAT, count, {}))
 
 
 def test_layer_parts_are_named_by_kind(context):
-    value = explore.PAYLOADS["architecture"](context, ViewState(CAT, "2", {}))
+    value = explore.FEATURE.payloads["architecture"](context, ViewState(CAT, "2", {}))
     kinds = [part["kind"] for part in value["parts"]]
     assert {"attention", "mlp"} <= set(kinds)  # the view draws these as layers, also one layer
     assert {part["repeats"] for part in value["parts"]} == {1}

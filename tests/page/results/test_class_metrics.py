@@ -9,13 +9,15 @@ from tests.support.factories import CLASSES, make_context, make_evaluation, make
 from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.metrics.calibration_report import compute_calibration_report
-from vitdemo.page.bridge import ViewData, ViewState, describe_control
+from vitdemo.page.bridge import describe_control
 from vitdemo.page.components.run_choice import RunChoice, group_runs
+from vitdemo.page.feature import ViewData
 from vitdemo.page.kit import NO_EVALUATION_MESSAGE
 from vitdemo.page.results import calibration
 from vitdemo.page.results.confusion_matrix import matrix_payload
 from vitdemo.page.results.per_class_metrics import classes, curves, pair
 from vitdemo.page.state_keys import OTHER_MODEL
+from vitdemo.page.view_state import ViewState
 
 NO_CHOICE = [""]  # state of the menu of classes before the user's first choice
 

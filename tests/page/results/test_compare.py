@@ -20,7 +20,6 @@ from vitdemo.analyses.published_results import PUBLISHED_RESULTS
 from vitdemo.documents.table import Table
 from vitdemo.errors import RunError, Stopped, VitdemoError
 from vitdemo.metrics.classification_report import compute_classification_report
-from vitdemo.page.bridge import ViewState
 from vitdemo.page.results.compare import latency as latency_view
 from vitdemo.page.results.compare import (
     model_scatter,
@@ -28,6 +27,7 @@ from vitdemo.page.results.compare import (
     published_results,
     recipe_ablation,
 )
+from vitdemo.page.view_state import ViewState
 from vitdemo.report import models
 from vitdemo.training.recipes import RECIPES
 

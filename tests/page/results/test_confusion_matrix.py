@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from vitdemo.analyses.predictions import comparable_predictions
-from vitdemo.page.bridge import ViewState
 from vitdemo.page.results import confusion_matrix as drawing
+from vitdemo.page.view_state import ViewState
 from vitdemo.report.confusion import (
     COUNTS,
     PREDICTED_PERCENTAGES,

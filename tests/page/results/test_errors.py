@@ -4,9 +4,9 @@ import pytest
 
 from tests.support.factories import make_context
 from vitdemo.errors import RunError
-from vitdemo.page.bridge import ViewState
 from vitdemo.page.results.confusion_matrix import matrix_payload
 from vitdemo.page.results.errors import KIND_TEXTS, kinds_payload, pairs_payload, pictures_payload
+from vitdemo.page.view_state import ViewState
 
 # first: 60 10 0 / 5 25 0 / 4 6 0; rows are the true classes <b>ant, bee and fly
 

@@ -10,11 +10,13 @@ from tests.support.factories import make_context, make_run, noise
 from vitdemo.analyses.test_set_evaluation import compare_test_sets
 from vitdemo.errors import DataError, RunError, Stopped
 from vitdemo.page import results
-from vitdemo.page.bridge import ViewData, ViewState, load_square
+from vitdemo.page.bridge import load_square
+from vitdemo.page.feature import ViewData
 from vitdemo.page.image_sources import ImageRequest
 from vitdemo.page.results import test_set
 from vitdemo.page.results.models import SAME_MODEL
 from vitdemo.page.results.test_set import TestSetSession, make_feature
+from vitdemo.page.view_state import ViewState
 
 CLASS_COUNTS = {"cat": 4, "dog": 3}
 
@@ -42,7 +44,7 @@ def page(tmp_path, archive, monkeypatch):
     context = make_context(tmp_path / "runs")
     session = TestSetSession()
     own = make_feature(lambda: session, for_all=True)
-    payloads = {**results.PAYLOADS, **own.payloads}
+    payloads = {**results.FEATURE.payloads, **own.payloads}
 
     def read(view: str, **options) -> ViewData | dict | list:
         options = {"results.tests": "Group 2", "results.model": "one"} | {

@@ -14,10 +14,10 @@ from tests.support.factories import (
 from vitdemo import runs
 from vitdemo.figures.curves import MAX_TRAINING_CURVES
 from vitdemo.jobs import JobQueue
-from vitdemo.page.bridge import ViewState
 from vitdemo.page.components.run_list import NOT_CHOSEN
-from vitdemo.page.training import curves, make_payloads, results, run_choice
+from vitdemo.page.training import curves, make_feature, results, run_choice
 from vitdemo.page.training.curves import NO_RUN_MESSAGE, NO_SELECTION_MESSAGE, render_curves
+from vitdemo.page.view_state import ViewState
 from vitdemo.report.training import stage_list
 from vitdemo.runs import Run
 from vitdemo.runs.steps import MAX_SILENT_SECONDS
@@ -117,7 +117,7 @@ def test_new_runs_are_chosen_once(tmp_path):
 
 def test_status_of_the_runs(tmp_path):
     context, jobs = make_context(tmp_path), JobQueue(tmp_path / "jobs")
-    payload = make_payloads(jobs)[run_choice.VIEW]
+    payload = make_feature(jobs).payloads[run_choice.VIEW]
 
     def status():
         data = payload(context, make_state()).data
@@ -150,4 +150,4 @@ def test_a_default_choice_is_not_part_of_the_url(tmp_path):
 
 
 def test_a_page_without_training_has_no_views_of_the_panel():
-    assert make_payloads(None).keys() == {run_choice.VIEW, curves.VIEW, results.VIEW}
+    assert make_feature(None).payloads.keys() == {run_choice.VIEW}

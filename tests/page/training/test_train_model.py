@@ -21,7 +21,6 @@ from vitdemo.jobs.gain import measure_validation_gain
 from vitdemo.jobs.options import OPTIONS, preset_values
 from vitdemo.jobs.state import ACTIVE_STATES, Job, read_progress
 from vitdemo.metrics.intervals import difference_interval
-from vitdemo.page.bridge import ViewState
 from vitdemo.page.components.task_list import parse_task_action
 from vitdemo.page.kit import check_training_allowed
 from vitdemo.page.state_keys import BASELINE_RUN
@@ -31,6 +30,7 @@ from vitdemo.page.training.train_model.form import (
     build_option_input,
     parse_guess,
 )
+from vitdemo.page.view_state import ViewState
 
 VALIDATION_LABELS = np.repeat(np.arange(10), 20)  # labels (M,)
 

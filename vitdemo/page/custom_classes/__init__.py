@@ -9,9 +9,7 @@ from functools import partial
 
 import gradio as gr
 
-from vitdemo.context import AppContext
 from vitdemo.custom_classes import MAX_CUSTOM_CLASSES
-from vitdemo.jobs import JobQueue
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import add_view
 from vitdemo.page.components.run_choice import RunChoice, group_runs
@@ -23,9 +21,8 @@ from vitdemo.page.custom_classes.session import (
     TRIAL_VIEW,
     CustomClassesSession,
 )
-from vitdemo.page.feature import Feature
+from vitdemo.page.feature import Feature, PageSetup
 from vitdemo.page.gradio_patches import session_value
-from vitdemo.page.kit import Controls
 from vitdemo.page.view_state import needs
 
 ABOUT_CUSTOM_CLASSES = (
@@ -39,21 +36,24 @@ IMAGES_TITLE, TRAIN_TITLE, TRY_TITLE = "## 1 Images", "## 2 Train", "## 3 Try"
 SESSION_LIFETIME = 3600  # seconds from the last use to the deletion
 
 
-def build(context: AppContext, controls: Controls, jobs: JobQueue | None = None) -> Feature:
+TAB_ID, TITLE, FEATURE = "own", "Custom classes", Feature()
+
+
+def build(setup: PageSetup) -> Feature:
     """Lay out the tab, and add its menu to `controls`; with `jobs`, users may publish a model."""
     session = gr.State(
         CustomClassesSession(),
         time_to_live=SESSION_LIFETIME,
-        delete_callback=lambda left: left.delete_all(jobs),
+        delete_callback=lambda left: left.delete_all(setup.jobs),
     )
-    backbones = group_runs(classifier.list_backbones(context))
+    backbones = group_runs(classifier.list_backbones(setup.context))
     with gr.Row(elem_id="own-columns", equal_height=False):
         with gr.Column(min_width=260):
             gr.Markdown(IMAGES_TITLE)
             add_view(EDITOR_VIEW, elem_id="own-classes")
         with gr.Column(min_width=260):
             gr.Markdown(TRAIN_TITLE)
-            controls.add(keys.BACKBONE, RunChoice, backbones)
+            setup.controls.add(keys.BACKBONE, RunChoice, backbones)
             add_view(MODELS_VIEW, elem_id="own-models")
             add_view(RESULT_VIEW, elem_id="own-result")
         with gr.Column(min_width=260):
@@ -61,6 +61,8 @@ def build(context: AppContext, controls: Controls, jobs: JobQueue | None = None)
             add_view(TRIAL_VIEW, elem_id="own-trial")
     with gr.Accordion("About", open=False, elem_classes="vd-about"):
         gr.Markdown(ABOUT_CUSTOM_CLASSES)
+
+    jobs = setup.jobs
 
     def own() -> CustomClassesSession:
         return session_value(session)

@@ -9,12 +9,13 @@ from vitdemo.installation import APP_NAME
 from vitdemo.jobs import JobQueue
 from vitdemo.jobs.state import Job
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import Report, ViewState
 from vitdemo.page.components.run_choice import choose_run
 from vitdemo.page.custom_classes.packing import pack_folder
 from vitdemo.page.custom_classes.session import MODELS_VIEW, CustomClassesSession
+from vitdemo.page.feature import Report
 from vitdemo.page.gradio_patches import current_request
 from vitdemo.page.kit import check_training_allowed
+from vitdemo.page.view_state import ViewState
 from vitdemo.runs import Run
 
 NO_BACKBONE_MESSAGE = (

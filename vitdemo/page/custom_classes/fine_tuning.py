@@ -18,7 +18,6 @@ from vitdemo.errors import DataError, JobError
 from vitdemo.jobs import JobQueue
 from vitdemo.jobs.state import FAILED, QUEUED, TRAINING, Job, read_job_state
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import Report, ViewState
 from vitdemo.page.custom_classes.classifier import (
     find_backbone,
     report_fraction,
@@ -26,6 +25,8 @@ from vitdemo.page.custom_classes.classifier import (
 )
 from vitdemo.page.custom_classes.packing import pack_folder
 from vitdemo.page.custom_classes.session import MODELS_VIEW, CustomClassesSession
+from vitdemo.page.feature import Report
+from vitdemo.page.view_state import ViewState
 from vitdemo.runs import (
     CUSTOM_CLASSES_RECIPE,
     EVALUATION_FILE,

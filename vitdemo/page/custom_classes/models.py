@@ -5,8 +5,8 @@ The payload:
     {"missing": message about missing input for training, or "",
      "is_current": whether the classifier was trained on the current images, "can_save": bool,
      "can_save_images": bool, "can_publish": bool, "can_unpublish": bool, "can_fine_tune": bool,
-     "refusal": reason why the backbone cannot be fine-tuned, or "", "notice": str, "tuned":
-     {"text": str, "done": 0..1, "is_active": bool, "can_save": bool} or None}
+     "refusal": reason why the backbone cannot be fine-tuned, or "", "notice": str,
+     "tuned": {"text": str, "done": 0..1, "is_active": bool, "can_save": bool} or None}
 
 `tuned` is the fine-tuned model that only this user sees.
 """
@@ -18,7 +18,6 @@ from vitdemo.custom_classes import ImageCollection, check_collection
 from vitdemo.errors import DataError
 from vitdemo.jobs import JobQueue
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ViewData, ViewState
 from vitdemo.page.components.run_choice import choose_run, describe_run_choices
 from vitdemo.page.custom_classes.classifier import list_backbones, may_train
 from vitdemo.page.custom_classes.fine_tuning import (
@@ -27,8 +26,9 @@ from vitdemo.page.custom_classes.fine_tuning import (
     is_large_enough,
 )
 from vitdemo.page.custom_classes.session import CustomClassesSession
+from vitdemo.page.feature import ViewData
 from vitdemo.page.kit import NO_TRAINED_MODEL_MESSAGE
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 
 
 def explain_missing(collection: ImageCollection, backbone: str) -> str:

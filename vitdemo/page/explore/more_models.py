@@ -15,7 +15,7 @@ from vitdemo.data.downloads import OnBytes
 from vitdemo.errors import ModelError, Stopped, VitdemoError
 from vitdemo.page.components.run_choice import update_run_choices
 from vitdemo.page.components.task_list import Task, TaskList, parse_task_action
-from vitdemo.page.explore.tab import ExploreTab
+from vitdemo.page.feature import PageSetup
 from vitdemo.page.fetching import DownloadManager
 from vitdemo.page.gradio_patches import current_request, session_id
 from vitdemo.page.kit import NO_PROGRESS, REFRESH_EVENT, is_local_request, show_user_errors
@@ -55,9 +55,9 @@ MODEL_DOWNLOAD_QUEUE = {"concurrency_id": "downloads of models", "concurrency_li
 class MoreModelsPanel:
     """Components and event handlers of the panel."""
 
-    def __init__(self, look: ExploreTab, *, local_only: bool):
-        self.look, self.local_only, self.downloads = look, local_only, DownloadManager()
-        self.context = look.context
+    def __init__(self, setup: PageSetup):
+        self.setup, self.context, self.downloads = setup, setup.context, DownloadManager()
+        self.local_only = local_only = setup.local_only
         # download key -> message of the last failure
         self.errors: LRUCache[tuple, str] = LRUCache(MAX_ERRORS)
         with gr.Accordion("More models", open=False, elem_id="more-models") as self.panel:
@@ -86,14 +86,15 @@ class MoreModelsPanel:
             )
 
     def wire(self) -> None:
-        """Connect the events; call this after all components of `look` were created."""
+        """Connect the events; call this after the menu of models was created."""
         opened = [
             self.model_list, self.intro, self.name_input, self.labels_input, self.add_button
         ]  # fmt: skip
         self.panel.expand(self.render_panel, None, opened, **REFRESH_EVENT)
-        told, several = [self.model_list, self.look.model], {"trigger_mode": "multiple"}
+        model, several = self.setup.shown["model"], {"trigger_mode": "multiple"}
+        told = [self.model_list, model]
         self.model_list.act(
-            self.run_action, self.look.model, told, **several, **NO_PROGRESS, **MODEL_DOWNLOAD_QUEUE
+            self.run_action, model, told, **several, **NO_PROGRESS, **MODEL_DOWNLOAD_QUEUE
         )
         by_name = (
             [self.add_button.click, self.name_input.submit],

@@ -1,25 +1,20 @@
 """Components of the Explore tab that several sections use: the image, the model and the layer."""
 
 import json
-from collections.abc import Mapping
 
-import gradio as gr
 from PIL import Image
 
 from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
 from vitdemo.page import image_sources
-from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import Channel, add_view, load_square, parse_view_state
-from vitdemo.page.components.offers import ExampleImages
-from vitdemo.page.components.run_choice import RunChoice, group_runs
-from vitdemo.page.gradio_patches import UncheckedSlider
-from vitdemo.page.kit import LIGHT_QUEUE, NO_PROGRESS, Controls
+from vitdemo.page.bridge import Channel, load_square
+from vitdemo.page.feature import PageSetup
+from vitdemo.page.kit import NO_PROGRESS
+from vitdemo.page.view_state import parse_view_state
 
 DEFAULT_SECTION, CLASS_MAPS_SECTION = "heads", "why"
 COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
 JS_MIRROR_IMAGE = "vitdemo.loaded.then(({ store }) => store.mirrorImage(props));"
-JS_SET_LAYER = "layer => vitdemo.loaded.then(({ store }) => store.takeLayer(layer))"
 JS_START = "() => vitdemo.loaded.then(({ store }) => store.start(SETTINGS))"
 
 
@@ -42,52 +37,6 @@ class CurrentImage(Channel):
             return None
 
 
-class ExploreTab:
-    """Components of the Explore tab.
-
-    Sections add their controls of gradio to `controls`.
-    """
-
-    def __init__(self, context: AppContext):
-        """Lay out the column of the image; `lay_out_choices` fills the other column."""
-        self.context = context
-        self.image = CurrentImage()
-        self.image.context = context
-        add_view("image_input", elem_id="picture")
-        self.example_images = ExampleImages(elem_id="offers")
-        add_view("predictions", elem_id="answers")
-        self.sections: gr.Tabs  # set by `vitdemo.page.explore.build`
-        self.controls = Controls()
-
-    def lay_out_choices(self) -> None:
-        with gr.Row(elem_id="look-choices"):
-            runs = group_runs(self.context.explainable_runs())
-            self.model = RunChoice(
-                runs, label=keys.MODEL.label, elem_id=keys.MODEL.element, min_width=220
-            )
-            self.layer = UncheckedSlider(
-                1,
-                COMMON_DEPTH,
-                COMMON_DEPTH,
-                step=1,
-                label=keys.LAYER.label,
-                elem_id=keys.LAYER.element,
-                min_width=220,
-                buttons=[],
-            )
-        self.layer.input(None, self.layer, None, js=JS_SET_LAYER, **NO_PROGRESS)
-
-    def connect_events(self, page: gr.Blocks) -> None:
-
-        def load_examples() -> dict:
-            return image_sources.load_example_images(
-                self.context.load_test_image, self.context.count_test_images
-            )
-
-        for event in (page.load, self.example_images.others):
-            event(load_examples, None, self.example_images, **NO_PROGRESS, **LIGHT_QUEUE)
-
-
 def describe_opening(context: AppContext, name: str | None) -> dict:
     """Return the fields of `store.openImage` that do not depend on the image, for the run `name`.
 
@@ -103,22 +52,20 @@ def describe_opening(context: AppContext, name: str | None) -> dict:
     }
 
 
-def start_on_load(
-    page: gr.Blocks, page_tabs: gr.Tabs, sections: gr.Tabs, inner: Mapping[str, gr.Tabs]
-) -> None:
-    """Open the view in the URL when `page` loads; call this after all tabs were laid out.
+def start_on_load(setup: PageSetup) -> None:
+    """Open the view in the URL when the page loads; call this after all tabs were laid out.
 
-    `inner` are the sections of further tabs, by the tab's id. The URL parameter `tab` names them.
+    The URL parameter `tab` names the sections of all tabs but Explore.
     """
     tabs = {
         name: {
             "selector": f"#{each.elem_id}",
             "labels": {tab.id: tab.label for tab in each.children},
-            "inTab": name in inner,
+            "inTab": name not in ("tab", "section"),
         }
-        for name, each in {"tab": page_tabs, "section": sections, **inner}.items()
+        for name, each in setup.sections.items()
     }
     photos = [*image_sources.list_photos()]
     image = {"source": photos[0], "path": None, "at": 0.5} if photos else None
     settings = json.dumps({"tabs": tabs, "image": image})
-    page.load(None, js=JS_START.replace("SETTINGS", settings), **NO_PROGRESS)
+    setup.page.load(None, js=JS_START.replace("SETTINGS", settings), **NO_PROGRESS)

@@ -1,15 +1,12 @@
 """The Results tab: test results of one model and comparisons, one folder per section."""
 
-from collections.abc import Mapping
-
 import gradio as gr
 
-from vitdemo.context import AppContext
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import add_view
 from vitdemo.page.components.run_choice import RunChoice, group_runs
-from vitdemo.page.feature import Feature, Payload, Task
-from vitdemo.page.kit import NO_OTHER_MODEL_LABEL, Controls
+from vitdemo.page.feature import Feature, PageSetup, merge_features
+from vitdemo.page.kit import NO_OTHER_MODEL_LABEL
 from vitdemo.page.results import (
     calibration,
     compare,
@@ -19,7 +16,7 @@ from vitdemo.page.results import (
     test_set,
 )
 
-TAB = "results"  # id of the tab, and state key of its open section
+TAB_ID, TITLE = "results", "Results"  # the id is also the state key of the open section
 SECTIONS = {  # section id, also a value of the URL parameter `tab` -> title and module
     "metrics": ("Per-class metrics", per_class_metrics),
     "confusion": ("Confusion matrix", confusion_matrix),
@@ -27,30 +24,25 @@ SECTIONS = {  # section id, also a value of the URL parameter `tab` -> title and
     "calibration": ("Calibration", calibration),
     "compare": ("Compare models", compare),
 }
-# Views of the Compare section that do not depend on the chosen test set.
-ORIGINAL_VIEWS = {feature.VIEW for feature in compare.FEATURES} - compare.TEST_SET_VIEWS
-PAYLOADS: Mapping[str, Payload] = {
-    name: payload if name in ORIGINAL_VIEWS else test_set.on_chosen_test_set(payload)
-    for _, part in SECTIONS.values()
-    for name, payload in part.PAYLOADS.items()
-}
-TASKS: Mapping[str, Task] = compare.TASKS
+ON_CHOSEN_TEST_SET = (
+    *(per_class_metrics.FEATURE, confusion_matrix.FEATURE, errors.FEATURE, calibration.FEATURE),
+    compare.TEST_SET_FEATURE,
+)
+FEATURE = merge_features(
+    [*map(test_set.on_chosen_test_set, ON_CHOSEN_TEST_SET), compare.ORIGINAL_FEATURE]
+)
 
 
-def build(context: AppContext, controls: Controls, *, local_only: bool) -> tuple[gr.Tabs, Feature]:
-    """Lay out the tab, and add its controls to `controls`, by state key.
-
-    Return the sections, and the functions for users' test sets. Unless the page is `local_only`, a
-    test set is visible only to the user who added it.
-    """
+def build(setup: PageSetup) -> Feature:
+    """Lay out the tab. On a page that is not `local_only`, only its user sees a test set."""
     add_view("no_model", elem_id="no-results")
-    groups = group_runs(context.evaluated_runs())
+    groups = group_runs(setup.context.evaluated_runs())
     with gr.Row(elem_id="results-models", elem_classes="vd-filters"):
-        controls.add(keys.RESULTS_MODEL, RunChoice, groups, "")
-        controls.add(keys.OTHER_MODEL, RunChoice, groups, nobody=NO_OTHER_MODEL_LABEL)
-        handlers = test_set.build(context, controls, for_all=local_only)
-    with gr.Tabs(elem_id="results-sections", overflow_behavior="wrap") as sections:
+        setup.controls.add(keys.RESULTS_MODEL, RunChoice, groups, "")
+        setup.controls.add(keys.OTHER_MODEL, RunChoice, groups, nobody=NO_OTHER_MODEL_LABEL)
+        user_test_sets = test_set.build(setup)
+    with gr.Tabs(elem_id="results-sections", overflow_behavior="wrap") as setup.sections[TAB_ID]:
         for name, (title, section) in SECTIONS.items():
             with gr.Tab(title, id=name):
-                section.build(context, controls)
-    return sections, handlers
+                section.build(setup)
+    return merge_features([FEATURE, user_test_sets])

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from vitdemo.context import AppContext
 from vitdemo.errors import RunError
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ViewState
 from vitdemo.page.components.run_choice import choose_run, describe_menu, group_runs
 from vitdemo.page.kit import NO_EVALUATION_MESSAGE
+from vitdemo.page.view_state import ViewState
 from vitdemo.runs import Run
 from vitdemo.runs.user_test_set import ORIGINAL_SUFFIX
 

@@ -13,9 +13,11 @@ from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.figures import SEQUENTIAL_COLOURMAP
 from vitdemo.installation import included_folder
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import Report, ViewState, choose_layer, load_trace
+from vitdemo.page.bridge import choose_layer, load_trace
 from vitdemo.page.explore.attention_maps import read_rollout_settings
+from vitdemo.page.feature import Report
 from vitdemo.page.image_sources import ImageRequest, list_photos, parse_test_source
+from vitdemo.page.view_state import ViewState
 from vitdemo.runs import Run
 from vitdemo.runs.opened_model import OpenedModel
 from vitdemo.runs.timm_run import TIMM_PREFIX, TimmRun

@@ -25,21 +25,15 @@ from PIL.Image import Image
 
 from vitdemo.context import AppContext
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import (
-    CachedFile,
-    ImageFile,
-    Report,
-    ViewState,
-    describe_depth,
-    load_square,
-)
+from vitdemo.page.bridge import CachedFile, ImageFile, describe_depth, load_square
 from vitdemo.page.components import encode_image, serialise_payload
 from vitdemo.page.explore import attention_maps, predictions
+from vitdemo.page.feature import Report
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
 from vitdemo.page.modules import MODULES
 from vitdemo.page.texts import LANGUAGE
 from vitdemo.page.theme import build_style
-from vitdemo.page.view_state import get_needs
+from vitdemo.page.view_state import ViewState, get_needs
 from vitdemo.runs import Run
 
 TASK = "saved_view"

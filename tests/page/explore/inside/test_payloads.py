@@ -26,7 +26,7 @@ from vitdemo.explain.logit_lens import LogitLens
 from vitdemo.metrics import format_signed
 from vitdemo.metrics.paired import McNemarResult
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ViewState, load_square
+from vitdemo.page.bridge import load_square
 from vitdemo.page.explore.inside import (
     attention_distance,
     head_ablation,
@@ -35,6 +35,7 @@ from vitdemo.page.explore.inside import (
     positions,
 )
 from vitdemo.page.image_sources import ImageRequest
+from vitdemo.page.view_state import ViewState
 
 CAT = ImageRequest("photo:cat")
 

@@ -18,10 +18,11 @@ from vitdemo.documents import DocumentBlock, Heading, Text
 from vitdemo.documents.images import ImageItem, ImageRow, concatenate_images
 from vitdemo.errors import DataError, ImageError, VitdemoError
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload, load_square
+from vitdemo.page.bridge import add_view, document_payload, load_square
+from vitdemo.page.feature import Feature, PageSetup, ViewData
 from vitdemo.page.gradio_patches import UncheckedDropdown
-from vitdemo.page.kit import NO_PROGRESS, Controls
-from vitdemo.page.view_state import needs
+from vitdemo.page.kit import NO_PROGRESS
+from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 from vitdemo.training.recipes import RECIPES, Recipe, get_recipe, resolve_recipe_name
 
@@ -42,12 +43,12 @@ DEFAULT_RECIPE = "vit-tiny-regularised"  # default recipe if there is no model: 
 IMAGES_SHOWN = 6  # number of images per row
 
 
-def build(context: AppContext, controls: Controls) -> None:
+def build(setup: PageSetup) -> None:
     gr.Markdown(AUGMENTATION_INTRO)
     with gr.Row(elem_id="augmentation-settings", elem_classes="vd-filters"):
-        names = order_recipes(context.trained_runs())
-        controls.add(keys.RECIPE, UncheckedDropdown, names, value=names[0])
-        controls.add(keys.AUGMENTATION_SEED, gr.Number, precision=0)
+        names = order_recipes(setup.context.trained_runs())
+        setup.controls.add(keys.RECIPE, UncheckedDropdown, names, value=names[0])
+        setup.controls.add(keys.AUGMENTATION_SEED, gr.Number, precision=0)
         again = gr.Button("New random seed", size="sm", elem_id="draw-again")
     again.click(None, js=JS_NEXT_SEED.replace("MAX_SEED", str(MAX_SEED)), **NO_PROGRESS)
     add_view(VIEW, elem_id="augmentation")
@@ -63,6 +64,9 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
     blocks = augmentation_blocks(context, get_recipe(name), image, read_seed(state))
     recipes = {"choices": [(each, each) for each in names], "value": name}
     return ViewData(document_payload(blocks), {keys.RECIPE.name: recipes})
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 def load_image_or_none(context: AppContext, state: ViewState) -> Image.Image | None:

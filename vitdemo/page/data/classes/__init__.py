@@ -21,10 +21,10 @@ from vitdemo.documents import (
 from vitdemo.documents.images import ImageItem, ImageRow, concatenate_images
 from vitdemo.documents.table import Cell, Table
 from vitdemo.figures.dataset import plot_channel_histograms
-from vitdemo.page.bridge import ViewState, add_view, document_payload
+from vitdemo.page.bridge import add_view, document_payload
 from vitdemo.page.data.classes import examples
-from vitdemo.page.kit import Controls
-from vitdemo.page.view_state import needs
+from vitdemo.page.feature import Feature, PageSetup
+from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "class_statistics"
 MAX_MEAN_IMAGES = 200  # maximum number of mean images; more would make the page too long
@@ -40,7 +40,7 @@ MEAN_IMAGES_HELP = (
 )
 
 
-def build(context: AppContext, controls: Controls) -> None:
+def build(setup: PageSetup) -> None:
     add_view(examples.VIEW, elem_id="class-examples")
     add_view(VIEW, elem_id="classes")
 
@@ -55,6 +55,9 @@ def payload(context: AppContext, state: ViewState) -> list:
         return []
     found = count_classes(context), compute_colour_statistics(context)
     return document_payload(context.cache.call(class_blocks, *found))
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 def class_blocks(class_counts: ClassCounts, pixels: ColourStatistics) -> list[DocumentBlock]:

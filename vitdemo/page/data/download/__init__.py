@@ -15,9 +15,10 @@ from vitdemo import data
 from vitdemo.context import AppContext
 from vitdemo.data.downloads import OnBytes
 from vitdemo.errors import Stopped, VitdemoError
-from vitdemo.page.bridge import Action, Feature, ViewState, add_view
+from vitdemo.page.bridge import add_view
+from vitdemo.page.feature import Action, Feature
 from vitdemo.page.fetching import STOP_TIMEOUT, DownloadManager, DownloadProgress
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 
 LOGGER = logging.getLogger(__name__)
 UNEXPECTED_ERROR_MESSAGE = "The download failed. The log of the server has the details."

@@ -18,15 +18,16 @@ from vitdemo.explain.embeddings import embed_patches, project_on_components
 from vitdemo.figures.dataset import arrange_patches
 from vitdemo.models import has_separate_patches, is_vision_transformer
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload, load_square
+from vitdemo.page.bridge import add_view, document_payload, load_square
 from vitdemo.page.components.run_choice import (
     RunChoice,
     choose_run,
     describe_run_choices,
     group_runs,
 )
-from vitdemo.page.kit import NO_TRAINED_MODEL_MESSAGE, Controls
-from vitdemo.page.view_state import needs
+from vitdemo.page.feature import Feature, PageSetup, ViewData
+from vitdemo.page.kit import NO_TRAINED_MODEL_MESSAGE
+from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 
 VIEW = "patches"
@@ -46,9 +47,9 @@ COMPONENTS_HELP = (
 )
 
 
-def build(context: AppContext, controls: Controls) -> None:
+def build(setup: PageSetup) -> None:
     gr.Markdown(PATCHES_INTRO)
-    controls.add(keys.PATCHES_MODEL, RunChoice, group_runs(context.explainable_runs()))
+    setup.controls.add(keys.PATCHES_MODEL, RunChoice, group_runs(setup.context.explainable_runs()))
     add_view(VIEW, elem_id="patches")
     with gr.Accordion("About", open=False, elem_classes="vd-about"):
         gr.Markdown(ABOUT_PATCHES)
@@ -63,6 +64,9 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
     blocks = patch_blocks(context, context.find_run(name), load_square(context, state.image))
     menu = describe_run_choices(runs, name, state[keys.PATCHES_MODEL])
     return ViewData(document_payload(blocks), {keys.PATCHES_MODEL.name: menu})
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 @torch.inference_mode()

@@ -46,16 +46,7 @@ from vitdemo.documents.images import (
 from vitdemo.documents.table import Table
 from vitdemo.metrics import DASH, format_time
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import (
-    ImageFile,
-    Report,
-    ViewData,
-    ViewState,
-    add_view,
-    document_payload,
-    load_square,
-    round_numbers,
-)
+from vitdemo.page.bridge import ImageFile, add_view, document_payload, load_square, round_numbers
 from vitdemo.page.components.run_choice import (
     RunChoice,
     choose_run,
@@ -63,9 +54,9 @@ from vitdemo.page.components.run_choice import (
     group_runs,
 )
 from vitdemo.page.explore.tab import describe_opening
+from vitdemo.page.feature import Feature, PageSetup, Report, ViewData
 from vitdemo.page.image_sources import TEST_PREFIX
-from vitdemo.page.kit import Controls
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 
 MAPS_VIEW, NEIGHBOURS_VIEW = "similar_images", "neighbours"  # also the names of their tasks
@@ -103,11 +94,11 @@ SEPARATION_HELP = (
 )
 
 
-def build(context: AppContext, controls: Controls) -> None:
+def build(setup: PageSetup) -> None:
     gr.Markdown(SIMILAR_IMAGES_INTRO)
     with gr.Row(elem_classes="vd-filters"):
-        controls.add(keys.FEATURES_MODEL, RunChoice, group_runs(context.trained_runs()))
-        controls.add(keys.TSNE_IMAGES, gr.Slider)
+        setup.controls.add(keys.FEATURES_MODEL, RunChoice, group_runs(setup.context.trained_runs()))
+        setup.controls.add(keys.TSNE_IMAGES, gr.Slider)
     add_view(MAPS_VIEW, elem_id="tsne")
     add_view(NEIGHBOURS_VIEW, elem_id="near")
     with gr.Accordion("About", open=False, elem_classes="vd-about"):
@@ -163,8 +154,10 @@ def compute_neighbours(context: AppContext, state: ViewState, report: Report) ->
     load_feature_space(context, read_run(context, state), report=report_progress(report))
 
 
-PAYLOADS = {MAPS_VIEW: maps_payload, NEIGHBOURS_VIEW: neighbours_payload}
-TASKS = {MAPS_VIEW: compute_maps, NEIGHBOURS_VIEW: compute_neighbours}
+FEATURE = Feature(
+    payloads={MAPS_VIEW: maps_payload, NEIGHBOURS_VIEW: neighbours_payload},
+    tasks={MAPS_VIEW: compute_maps, NEIGHBOURS_VIEW: compute_neighbours},
+)
 
 
 def read_run(context: AppContext, state: ViewState) -> Run | None:

@@ -40,12 +40,12 @@ from vitdemo.explain import norms
 from vitdemo.explain.attention import rollout_steps
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import CachedFile, ImageFile, ViewState, add_view, load_square
+from vitdemo.page.bridge import CachedFile, ImageFile, add_view, load_square
 from vitdemo.page.components import hash_name
 from vitdemo.page.components.matrix_file import pack_matrices
 from vitdemo.page.explore.attention_maps import texts
-from vitdemo.page.explore.tab import ExploreTab
-from vitdemo.page.view_state import needs
+from vitdemo.page.feature import Feature, PageSetup
+from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 
 VIEW = "attention"
@@ -86,7 +86,7 @@ class RolloutSettings:
         return f" ({', '.join(words)})" if words else ""
 
 
-def build(look: ExploreTab) -> None:
+def build(setup: PageSetup) -> None:
     add_view(VIEW, elem_id="attention")
     with gr.Accordion(texts.ABOUT_TITLE, open=False, elem_classes="vd-about"):
         gr.Markdown(texts.ABOUT)
@@ -97,6 +97,9 @@ def payload(context: AppContext, state: ViewState) -> dict:
     """Return the attention of the state's image, with the rollout for the state's settings."""
     run = context.find_run(state.model)
     return describe_attention(context, run, load_square(context, state.image), state)
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 def describe_attention(context: AppContext, run: Run, image: Image, state: ViewState) -> dict:

@@ -21,14 +21,7 @@ from vitdemo.context import AppContext
 from vitdemo.errors import RunError
 from vitdemo.explain.attributions import OnStep, list_methods
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import (
-    Report,
-    ViewData,
-    ViewState,
-    add_view,
-    document_payload,
-    load_square,
-)
+from vitdemo.page.bridge import add_view, document_payload, load_square
 from vitdemo.page.explore.class_attribution.blocks import (
     FILL_LABELS,
     ORDER_COLOURS,
@@ -37,10 +30,10 @@ from vitdemo.page.explore.class_attribution.blocks import (
     result_blocks,
     score_payload,
 )
-from vitdemo.page.explore.tab import ExploreTab
+from vitdemo.page.feature import Feature, PageSetup, Report, ViewData
 from vitdemo.page.gradio_patches import UncheckedDropdown
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 
 VIEW = "class_attribution"
@@ -56,21 +49,21 @@ TEXTS = {
 }
 
 
-def build(look: ExploreTab) -> None:
-    classes = list_first_classes(look)
+def build(setup: PageSetup) -> None:
+    classes = list_first_classes(setup)
     with gr.Row(elem_classes="vd-filters"):
         for key, label in ((keys.EXPLAINED_CLASS, "predicted class"), (keys.SECOND_CLASS, "none")):
             choices = [(label, key.start), *classes]
-            look.controls.add(key, UncheckedDropdown, choices, value=key.start)
-        look.controls.add(keys.PATCH_REPLACEMENT, UncheckedDropdown)
+            setup.controls.add(key, UncheckedDropdown, choices, value=key.start)
+        setup.controls.add(keys.PATCH_REPLACEMENT, UncheckedDropdown)
     add_view(VIEW, elem_id="why-maps")
     add_view(VIEW, elem_id="why-meter")
 
 
-def list_first_classes(look: ExploreTab) -> list[str]:
+def list_first_classes(setup: PageSetup) -> list[str]:
     """Return the classes of the initial model, to choose from before the first payload."""
-    runs = look.context.explainable_runs()
-    classes = (run.classes for run in runs if run.name == look.model.value)
+    runs = setup.context.explainable_runs()
+    classes = (run.classes for run in runs if run.name == setup.shown["model"].value)
     return list(dict.fromkeys(next(classes, ())))
 
 
@@ -113,7 +106,10 @@ def run_faithfulness_test(context: AppContext, state: ViewState, report: Report)
     measure_faithfulness(context, found, image, fill=fill, on_step=on_step)
 
 
-TASKS = {f"{VIEW}.slow": compute_slow_maps, f"{VIEW}.faithfulness": run_faithfulness_test}
+FEATURE = Feature(
+    payloads={VIEW: payload},
+    tasks={f"{VIEW}.slow": compute_slow_maps, f"{VIEW}.faithfulness": run_faithfulness_test},
+)
 
 
 def add_text(report: Report, text: str) -> OnStep:

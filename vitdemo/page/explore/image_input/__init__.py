@@ -13,9 +13,10 @@ If the server refuses an image, the script restores the previous one. The payloa
 
 from vitdemo.context import AppContext
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import CachedFile, ViewState, load_prepared_image
+from vitdemo.page.bridge import CachedFile, load_prepared_image
 from vitdemo.page.components import hash_name
-from vitdemo.page.view_state import needs
+from vitdemo.page.feature import Feature
+from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "image_input"
 NO_WEIGHTS_MESSAGE = (
@@ -60,3 +61,6 @@ def payload(context: AppContext, state: ViewState) -> dict:
         "notice": notice,
         "label": found.label,
     }
+
+
+FEATURE = Feature({VIEW: payload})

@@ -14,7 +14,7 @@ from vitdemo.page.explore.inside import (
     positions,
     residual_stream,
 )
-from vitdemo.page.explore.tab import ExploreTab
+from vitdemo.page.feature import PageSetup, merge_features
 from vitdemo.page.state_keys import PART
 
 MODULES = {  # part -> module: the overview, then the order of the forward pass
@@ -38,21 +38,19 @@ VIEW_IDS = {  # elem_id of the view, for each part that has no controls
     logit_lens: "lens",
     epochs: "epochs-inside",
 }
-PAYLOADS = {part.VIEW: part.payload for part in MODULES.values()}
-PAYLOADS[head_ablation.COMPARISON_VIEW] = head_ablation.comparison_payload
-TASKS = {head_ablation.ACCURACY_TASK: head_ablation.measure_accuracy}
+FEATURE = merge_features(part.FEATURE for part in MODULES.values())
 
 
-def build(look: ExploreTab) -> None:
+def build(setup: PageSetup) -> None:
     """Lay out the parts; only the chosen part is visible.
 
     The parts are not tabs of gradio, because the browser would select the first tab instead of the
     part in the page's URL.
     """
-    look.controls.add(PART, gr.Radio)
+    setup.controls.add(PART, gr.Radio)
     for name, module in MODULES.items():
         with gr.Column(elem_id=f"part-{name}"):
             if module in VIEW_IDS:
                 add_view(module.VIEW, elem_id=VIEW_IDS[module])
             else:
-                module.build(look)
+                module.build(setup)

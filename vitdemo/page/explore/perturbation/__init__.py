@@ -12,11 +12,12 @@ from vitdemo.data.perturb.changes import MAX_SEED
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import add_view
 from vitdemo.page.explore.perturbation import attention, image, knockout, predictions, presets
-from vitdemo.page.explore.tab import ExploreTab
+from vitdemo.page.feature import PageSetup, merge_features
 from vitdemo.page.gradio_patches import UncheckedSlider
-from vitdemo.page.kit import NO_PROGRESS, Controls
+from vitdemo.page.kit import NO_PROGRESS
 
-PAYLOADS = {part.VIEW: part.payload for part in (presets, image, predictions, attention, knockout)}
+PARTS = presets, image, predictions, attention, knockout
+FEATURE = merge_features(part.FEATURE for part in PARTS)
 
 ABOUT_CHANGES = (
     "If a prediction changes, the cause can be the missing content or the gaps themselves. "
@@ -49,7 +50,7 @@ TEXTS = {
 }
 
 
-def build(look: ExploreTab) -> None:
+def build(setup: PageSetup) -> None:
     with gr.Row(elem_id="hands", equal_height=False):
         with gr.Column(scale=2, min_width=200, elem_id="hands-image"):
             add_view(image.VIEW, elem_id="hands-picture")
@@ -57,28 +58,28 @@ def build(look: ExploreTab) -> None:
             add_view(presets.VIEW, elem_id="hands-presets")
             add_view("changes_fold", elem_id="hands-fold")
             with gr.Column(elem_id="hands-more"):
-                lay_out_removal(look.controls)
-                lay_out_changes(look.controls)
+                lay_out_removal(setup)
+                lay_out_changes(setup)
             add_view(predictions.VIEW, elem_id="hands-answers")
             add_view(attention.VIEW, elem_id="hands-maps")
             add_view("knockout_fold", elem_id="knockout-fold")
-            knockout.build(look.controls)
+            knockout.build(setup)
     with gr.Accordion("About", open=False, elem_classes="vd-about"):
         gr.Markdown(ABOUT_CHANGES)
 
 
-def lay_out_removal(controls: Controls) -> None:
-    controls.add(keys.REMOVAL_GRID, gr.Radio)
-    controls.add(keys.PATCHES_PER_CLICK, UncheckedSlider)
-    controls.add(keys.RANKING, gr.Radio)
+def lay_out_removal(setup: PageSetup) -> None:
+    setup.controls.add(keys.REMOVAL_GRID, gr.Radio)
+    setup.controls.add(keys.PATCHES_PER_CLICK, UncheckedSlider)
+    setup.controls.add(keys.RANKING, gr.Radio)
     call_on_click(gr.Button("Restore all patches", size="sm", elem_id="hands-back"), "restoreAll")
 
 
-def lay_out_changes(controls: Controls) -> None:
+def lay_out_changes(setup: PageSetup) -> None:
     """Lay out the controls of all other changes; the payloads clamp values out of range."""
-    controls.add(keys.PIECES, gr.Radio)
+    setup.controls.add(keys.PIECES, gr.Radio)
     for key in (*keys.STRENGTHS.values(), keys.CHANGE_SEED):
-        controls.add(key, UncheckedSlider)
+        setup.controls.add(key, UncheckedSlider)
     call_on_click(gr.Button("New random seed", size="sm"), "chooseRandomSeed", MAX_SEED)
 
 

@@ -12,9 +12,10 @@ Letters: L layers, P patches of the grid of removable patches.
 from vitdemo.analyses.perturbation import compute_ranking_maps, rank_patches
 from vitdemo.context import AppContext
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ImageFile, ViewState, round_numbers
+from vitdemo.page.bridge import ImageFile, round_numbers
 from vitdemo.page.explore.perturbation.image import load_images, parse_changes
-from vitdemo.page.view_state import needs
+from vitdemo.page.feature import Feature
+from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "changed_attention"
 ATTENTION_DIGITS = 6
@@ -51,3 +52,6 @@ def payload(context: AppContext, state: ViewState) -> dict:
         "grid": list(grid),
         "order": {ranking: rank_patches(values, grid).tolist() for ranking, values in maps.items()},
     }
+
+
+FEATURE = Feature({VIEW: payload})

@@ -19,8 +19,9 @@ from vitdemo.data.perturb.changes import (
     apply_changes,
 )
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ImageFile, ViewState, load_square
-from vitdemo.page.view_state import needs
+from vitdemo.page.bridge import ImageFile, load_square
+from vitdemo.page.feature import Feature
+from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "changed_image"
 
@@ -35,6 +36,9 @@ def payload(context: AppContext, state: ViewState) -> dict:
         "hole": pixels.mean((0, 1)).round().astype(int).tolist(),
         "words": changes.describe(),
     }
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 def load_canvas(context: AppContext, state: ViewState) -> Image.Image:

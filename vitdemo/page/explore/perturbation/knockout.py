@@ -12,12 +12,12 @@ from vitdemo.documents import DocumentBlock, Notice, ProbabilityChange, Text
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.metrics import percent_text, top_k_classes
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload
+from vitdemo.page.bridge import add_view, document_payload
 from vitdemo.page.explore.perturbation.image import load_images, parse_changes
 from vitdemo.page.explore.tab import COMMON_DEPTH
+from vitdemo.page.feature import Feature, PageSetup, ViewData
 from vitdemo.page.gradio_patches import UncheckedSlider
-from vitdemo.page.kit import Controls
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "knockout"
 LAYER_RANGE = (keys.FIRST_BLOCKED, keys.LAST_BLOCKED)
@@ -36,13 +36,13 @@ KNOCKOUT_CAVEAT = (
 )
 
 
-def build(controls: Controls) -> None:
+def build(setup: PageSetup) -> None:
     """Lay out the two sliders and the result below them."""
     with gr.Column(elem_id="knockout"):
         gr.Markdown(KNOCKOUT_INTRO)
         with gr.Row():
             for key in LAYER_RANGE:
-                controls.add(key, UncheckedSlider, maximum=COMMON_DEPTH, min_width=140)
+                setup.controls.add(key, UncheckedSlider, maximum=COMMON_DEPTH, min_width=140)
         add_view(VIEW, elem_id="knockout-result")
 
 
@@ -66,6 +66,9 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
         for key, value in zip(LAYER_RANGE, (first, last), strict=True)
     }
     return ViewData(document_payload(knockout_blocks(found)), sliders)
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 def select_blocked_layers(first: int, last: int) -> range:

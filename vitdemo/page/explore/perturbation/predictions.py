@@ -14,9 +14,10 @@ from vitdemo.context import AppContext
 from vitdemo.data.perturb.changes import ImageChanges
 from vitdemo.errors import VitdemoError
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ViewState, round_numbers
+from vitdemo.page.bridge import round_numbers
 from vitdemo.page.explore.perturbation.image import load_images, parse_changes
-from vitdemo.page.view_state import needs
+from vitdemo.page.feature import Feature
+from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "changed_predictions"
 PROBABILITY_DIGITS = 6  # enough for equal rounding in the browser and in Python
@@ -30,6 +31,9 @@ def payload(context: AppContext, state: ViewState) -> dict:
         for image in (before, after):
             context.trace_image(context.find_run(state.model), image)
     return to_payload(*predict_changes(context, before, after), changes)
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 def to_payload(models: list[PredictionChange], problems: list[str], changes: ImageChanges) -> dict:

@@ -18,9 +18,10 @@ from vitdemo.data.perturb.changes import (
 )
 from vitdemo.documents.images import concatenate_images
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ImageFile, ViewState
+from vitdemo.page.bridge import ImageFile
 from vitdemo.page.explore.perturbation.image import load_canvas
-from vitdemo.page.view_state import needs
+from vitdemo.page.feature import Feature
+from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "change_presets"
 MAX_COPY_SIDE = 112  # side of a small copy in pixels
@@ -49,6 +50,9 @@ def payload(context: AppContext, state: ViewState) -> dict:
         ],
         "sheet": ImageFile(concatenate_images(copies), exact=False),
     }
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 def encode_changes(changes: ImageChanges) -> dict[str, object]:

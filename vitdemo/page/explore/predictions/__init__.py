@@ -15,9 +15,10 @@ from vitdemo.metrics import top_k_classes
 from vitdemo.metrics.calibration_report import get_true_class_target
 from vitdemo.metrics.training_progress import recipe_field
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ViewState, load_square
+from vitdemo.page.bridge import load_square
+from vitdemo.page.feature import Feature
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 from vitdemo.runs.reference import RATHER_UNLIKE_PERCENTILE, UNLIKE_PERCENTILE
 
@@ -46,6 +47,9 @@ def payload(context: AppContext, state: ViewState) -> dict:
     image = load_square(context, state.image)
     predictions, problems = context.predict_all(image, context.classifier_runs())
     return to_payload(predictions, problems, image.info.get(TRUE_CLASS_KEY))
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 def to_payload(

@@ -21,12 +21,12 @@ from vitdemo.explain.attributions import METHODS, attribute, get_model_kind
 from vitdemo.metrics import top_k_classes
 from vitdemo.models import CONVOLUTIONAL_FAMILIES
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload, load_square
+from vitdemo.page.bridge import add_view, document_payload, load_square
 from vitdemo.page.components.run_choice import group_runs
 from vitdemo.page.components.run_list import RunList
-from vitdemo.page.explore.tab import ExploreTab
+from vitdemo.page.feature import Feature, PageSetup, ViewData
 from vitdemo.page.gradio_patches import UncheckedDropdown
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 
 VIEW = "side_by_side"
@@ -43,14 +43,14 @@ ABOUT_MAPS = (
 )
 
 
-def build(look: ExploreTab) -> None:
-    found = look.context.explainable_runs()
+def build(setup: PageSetup) -> None:
+    found = setup.context.explainable_runs()
     first = [run.name for run in select_one_per_family(found)]
-    look.controls.add(keys.SIDE_MODELS, RunList, group_runs(found), first)
+    setup.controls.add(keys.SIDE_MODELS, RunList, group_runs(found), first)
     with gr.Row(elem_classes="vd-filters", elem_id="side-filters"):
-        look.controls.add(keys.SIDE_MAP, gr.Radio)
-        look.controls.add(keys.SIDE_DEPTH, gr.Slider)
-        look.controls.add(
+        setup.controls.add(keys.SIDE_MAP, gr.Radio)
+        setup.controls.add(keys.SIDE_DEPTH, gr.Slider)
+        setup.controls.add(
             keys.SIDE_CLASS,
             UncheckedDropdown,
             [keys.PREDICTED_CLASS, *collect_class_names(found)],
@@ -85,6 +85,9 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
             keys.SIDE_CLASS.name: {"choices": [(name, name) for name in classes], "value": target},
         },
     )
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 def describe_maps(panels: Sequence[MapPanel], sentence: str) -> list[DocumentBlock]:

@@ -13,9 +13,9 @@ from vitdemo.errors import LessonError
 from vitdemo.lessons import Lesson, fill_facts, read_lessons
 from vitdemo.lessons.facts import MissingFact, fact_placeholder
 from vitdemo.lessons.thumbnails import SUFFIX, find_thumbnail
-from vitdemo.page.bridge import CachedFile, ViewState
+from vitdemo.page.bridge import CachedFile
 from vitdemo.page.components import hash_name
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "lesson_catalog"
 NO_LESSON_MESSAGE = "There is no lesson '{name}'. Choose a lesson in the tab Lessons."

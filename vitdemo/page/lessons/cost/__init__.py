@@ -3,7 +3,7 @@
 The payload is a document: a table of the current cost. A task returns the measured latency.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import gradio as gr
 
@@ -15,9 +15,9 @@ from vitdemo.errors import LessonError
 from vitdemo.models import ModelSpec, build_model
 from vitdemo.models.cost import NUM_CLASSES, VitCost, compute_vit_cost
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import Report, Task, ViewState, add_view, document_payload
-from vitdemo.page.kit import Controls
-from vitdemo.page.view_state import needs
+from vitdemo.page.bridge import add_view, document_payload
+from vitdemo.page.feature import Feature, PageSetup, Report
+from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "cost"
 COST_TITLE = "Cost of a Vision Transformer"
@@ -56,12 +56,12 @@ MAX_PATCHES = 2_500
 TIMED_SECONDS = 1.0
 
 
-def build(controls: Controls) -> None:
-    """Lay out the folded section, and add its controls to `controls`."""
+def build(setup: PageSetup) -> None:
+    """Lay out the folded section, and add its controls to `setup.controls`."""
     with gr.Accordion(COST_TITLE, open=False, elem_id="cost-of"):
         with gr.Row():
             for key in keys.COST_SIZES.values():
-                controls.add(key, gr.Slider, min_width=160)
+                setup.controls.add(key, gr.Slider, min_width=160)
         add_view(VIEW, elem_id="cost-table")
 
 
@@ -77,7 +77,7 @@ def measure(context: AppContext, state: ViewState, report: Report) -> list:
     return document_payload([measure_model_latency(context, read_sizes(state))])
 
 
-TASKS: Mapping[str, Task] = {f"{VIEW}.measure": measure}
+FEATURE = Feature({VIEW: payload}, {f"{VIEW}.measure": measure})
 
 
 def read_sizes(state: ViewState) -> list[int]:

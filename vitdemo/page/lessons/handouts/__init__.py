@@ -13,11 +13,11 @@ import gradio as gr
 from vitdemo.context import AppContext
 from vitdemo.lessons.handout import render_handout
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import Report, ViewData, ViewState, add_view
+from vitdemo.page.bridge import add_view
+from vitdemo.page.feature import PageSetup, Report, ViewData
 from vitdemo.page.gradio_patches import UncheckedDropdown
-from vitdemo.page.kit import Controls
 from vitdemo.page.lessons.catalog import load_lesson, read_catalog
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "handouts"
 HANDOUTS_TITLE = "Handouts (worksheets)"
@@ -29,11 +29,11 @@ TEXTS = {"save": "Save handout (HTML)", "save_answers": "Save with answers (HTML
 PROGRESS_TEXT = "Drawing the figures"
 
 
-def build(controls: Controls) -> None:
+def build(setup: PageSetup) -> None:
     """Lay out the folded section, and add its menu to `controls`."""
     with gr.Accordion(HANDOUTS_TITLE, open=False, elem_id="hand-outs"):
         gr.Markdown(HANDOUTS_HELP)
-        controls.add(keys.HANDOUT, UncheckedDropdown, [])
+        setup.controls.add(keys.HANDOUT, UncheckedDropdown, [])
         add_view(VIEW, elem_id="hand-out-buttons")
 
 

@@ -14,9 +14,8 @@ from pathlib import Path
 
 from vitdemo.context import AppContext
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ViewState
 from vitdemo.page.lessons.catalog import load_lesson, read_catalog
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "lesson_panel"
 

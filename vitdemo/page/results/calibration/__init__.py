@@ -1,12 +1,11 @@
 """The section Calibration: confidence compared with accuracy."""
 
-from gradio.components import Component
-
 from vitdemo.context import AppContext
 from vitdemo.documents import Details, DocumentBlock, Heading, Notice, Text
 from vitdemo.errors import VitdemoError
 from vitdemo.metrics.calibration_report import compute_calibration_report
-from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload
+from vitdemo.page.bridge import add_view, document_payload
+from vitdemo.page.feature import Feature, PageSetup, ViewData
 from vitdemo.page.kit import NO_EVALUATION_MESSAGE
 from vitdemo.page.results.models import (
     MODELS,
@@ -14,7 +13,7 @@ from vitdemo.page.results.models import (
     describe_menus,
     has_original_evaluation,
 )
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 from vitdemo.report.calibration import (
     CALIBRATION_INTRO,
     calibration_blocks,
@@ -25,7 +24,7 @@ from vitdemo.runs.user_test_set import ORIGINAL_SUFFIX
 VIEW = "calibration"
 
 
-def build(context: AppContext, controls: dict[str, Component]) -> None:
+def build(setup: PageSetup) -> None:
     add_view(VIEW, elem_id="calibration")
 
 
@@ -52,4 +51,4 @@ def run_blocks(context: AppContext, name: str) -> list[DocumentBlock]:
     return [*calibration_blocks(report), Details("About", about)]
 
 
-PAYLOADS = {VIEW: payload}
+FEATURE = Feature({VIEW: payload})

@@ -2,9 +2,9 @@
 
 import gradio as gr
 
-from vitdemo.context import AppContext
 from vitdemo.page.bridge import add_view
-from vitdemo.page.kit import NO_PROGRESS, Controls
+from vitdemo.page.feature import PageSetup, merge_features
+from vitdemo.page.kit import NO_PROGRESS
 from vitdemo.page.results.compare import (
     latency,
     model_scatter,
@@ -27,13 +27,13 @@ PARTS = {
     "Robustness to image changes": robustness.TITLE_ID,
 }
 JS_SCROLL = "() => document.querySelector('#{place}').scrollIntoView()"
-FEATURES = (model_scatter, models_table, latency, published_results, recipe_ablation, robustness)
-TEST_SET_VIEWS = {model_scatter.VIEW, models_table.VIEW}  # views of the chosen test set
-PAYLOADS = {feature.VIEW: feature.payload for feature in FEATURES}
-TASKS = {**latency.TASKS, **robustness.TASKS}
+TEST_SET_FEATURE = merge_features([model_scatter.FEATURE, models_table.FEATURE])
+ORIGINAL_FEATURE = merge_features(
+    part.FEATURE for part in (latency, published_results, recipe_ablation, robustness)
+)
 
 
-def build(context: AppContext, controls: Controls) -> None:
+def build(setup: PageSetup) -> None:
     with gr.Row(elem_id="compare-parts", elem_classes="vd-filters"):
         for title, place in PARTS.items():
             part = gr.Button(title, size="sm")
@@ -43,7 +43,7 @@ def build(context: AppContext, controls: Controls) -> None:
         add_view(models_table.VIEW, elem_id="models")
         add_view(latency.VIEW, elem_id="latency")
         add_view(published_results.VIEW, elem_id="reported")
-    recipe_ablation.build(context, controls)
-    robustness.build(context, controls)
+    recipe_ablation.build(setup)
+    robustness.build(setup)
     with gr.Accordion("About", open=False, elem_classes="vd-about"):
         gr.Markdown("\n\n".join([COMPARE_ABOUT, robustness.ROBUSTNESS_INTRO]))

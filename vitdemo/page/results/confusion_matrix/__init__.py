@@ -24,19 +24,13 @@ from vitdemo.metrics import describe_pair, most_confused_pairs
 from vitdemo.metrics.error_selection import Filters
 from vitdemo.metrics.paired import name_images
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import (
-    Payload,
-    ViewData,
-    ViewState,
-    add_view,
-    document_payload,
-    round_numbers,
-)
+from vitdemo.page.bridge import add_view, document_payload, round_numbers
+from vitdemo.page.feature import Feature, PageSetup, ViewData
 from vitdemo.page.gallery import gallery_payload
-from vitdemo.page.kit import LIGHT_QUEUE, Controls, add_download_button
+from vitdemo.page.kit import LIGHT_QUEUE, add_download_button
 from vitdemo.page.results.models import MODELS, describe_menus, require_models
 from vitdemo.page.results.test_set import choose_context
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 from vitdemo.report.confusion import (
     CORNER,
     COUNTS,
@@ -77,20 +71,20 @@ DIFFERENCE_COLOUR_KEY = (
 )
 
 
-def build(context: AppContext, controls: Controls) -> None:
+def build(setup: PageSetup) -> None:
     with gr.Row(elem_id="confusion-settings", elem_classes="vd-filters"):
-        controls.add(keys.CELL_UNIT, gr.Radio)
-        controls.add(keys.ERRORS_ONLY, gr.Checkbox, min_width=150)
+        setup.controls.add(keys.CELL_UNIT, gr.Radio)
+        setup.controls.add(keys.ERRORS_ONLY, gr.Checkbox, min_width=150)
     names = [key.name for key in (*MODELS, keys.CELL_UNIT, keys.ERRORS_ONLY)]
 
     def save_png(folder, *values):
         state = ViewState(None, "", dict(zip(names, values, strict=True)))
-        matrix = read_matrix(choose_context(context, state), state, state[keys.ERRORS_ONLY])
+        matrix = read_matrix(choose_context(setup.context, state), state, state[keys.ERRORS_ONLY])
         path = folder / f"{matrix.file.replace('/', '-')}.png"
         path.write_bytes(figure_to_png(plot_cells(matrix, matrix.title)))
         return str(path)
 
-    settings = [controls[name] for name in names]
+    settings = [setup.controls[name] for name in names]
     with gr.Row(elem_id="confusion-result"):
         with gr.Column():
             add_view("confusion_matrix", elem_id="confusion-matrix")
@@ -130,7 +124,7 @@ def cell_payload(context: AppContext, state: ViewState) -> dict:
     }
 
 
-PAYLOADS: dict[str, Payload] = {"confusion_matrix": matrix_payload, "confusion_cell": cell_payload}
+FEATURE = Feature({"confusion_matrix": matrix_payload, "confusion_cell": cell_payload})
 
 
 def read_matrix(context: AppContext, state: ViewState, errors_only: bool = False) -> ConfusionCells:

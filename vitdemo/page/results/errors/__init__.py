@@ -21,12 +21,12 @@ from vitdemo.analyses.predictions import (
 from vitdemo.context import AppContext
 from vitdemo.metrics.error_selection import Filters, MutualConfusion, mutual_confusions
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import Payload, ViewData, ViewState, add_view
+from vitdemo.page.bridge import add_view
+from vitdemo.page.feature import Feature, PageSetup, ViewData
 from vitdemo.page.gallery import gallery_payload
 from vitdemo.page.gradio_patches import UncheckedDropdown
-from vitdemo.page.kit import Controls
 from vitdemo.page.results.models import MODELS, describe_menus, require_model
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 
 ANY_CLASS = ("any class", "")
 MAX_CLASS_PAIRS = 10
@@ -64,19 +64,19 @@ FILTERS = (
 )
 
 
-def build(context: AppContext, controls: Controls) -> None:
+def build(setup: PageSetup) -> None:
     with gr.Row(elem_id="errors-columns", equal_height=False):
         with gr.Column(elem_id="errors-filters", scale=0, min_width=230):
             add_view("errors_kinds", elem_id="errors-kinds")
             with gr.Row(elem_classes="vd-filters"):
                 for key in (keys.TRUE_CLASS, keys.PREDICTED):
-                    controls.add(key, UncheckedDropdown, [ANY_CLASS], value="", min_width=110)
-                controls.add(keys.BOTH_DIRECTIONS, gr.Checkbox, min_width=110)
-                controls.add(keys.ERROR_ORDER, gr.Dropdown, min_width=110)
+                    setup.controls.add(key, UncheckedDropdown, [ANY_CLASS], value="", min_width=110)
+                setup.controls.add(keys.BOTH_DIRECTIONS, gr.Checkbox, min_width=110)
+                setup.controls.add(keys.ERROR_ORDER, gr.Dropdown, min_width=110)
             with gr.Accordion("Confused pairs and confidence", open=False, elem_id="errors-more"):
                 add_view("errors_pairs", elem_id="errors-pairs")
                 for key in (keys.LOWEST_CONFIDENCE, keys.HIGHEST_CONFIDENCE):
-                    controls.add(key, gr.Slider, min_width=200)
+                    setup.controls.add(key, gr.Slider, min_width=200)
                 gr.Markdown(ORDER_HELP)
         with gr.Column(min_width=300):
             add_view("errors_pictures", elem_id="errors-pictures")
@@ -122,11 +122,13 @@ def pictures_payload(context: AppContext, state: ViewState) -> dict:
     return gallery_payload(context, replace(query, filters=filters), page)
 
 
-PAYLOADS: dict[str, Payload] = {
-    "errors_kinds": kinds_payload,
-    "errors_pairs": pairs_payload,
-    "errors_pictures": pictures_payload,
-}
+FEATURE = Feature(
+    {
+        "errors_kinds": kinds_payload,
+        "errors_pairs": pairs_payload,
+        "errors_pictures": pictures_payload,
+    }
+)
 
 
 def read_query(context: AppContext, state: ViewState) -> ImageQuery:

@@ -2,25 +2,24 @@
 
 import gradio as gr
 
-from vitdemo.context import AppContext
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import add_view
-from vitdemo.page.kit import Controls
+from vitdemo.page.feature import PageSetup, merge_features
 from vitdemo.page.results.per_class_metrics import classes, curves, pair
 
-PAYLOADS = {part.VIEW: part.payload for part in (classes, pair, curves)}
+FEATURE = merge_features(part.FEATURE for part in (classes, pair, curves))
 TEXTS = {
     "plot": "Precision and recall of each class, lowest F1 first",
     "hint": "Choose a class to see its curves below. Lines: 95% confidence intervals.",
 }
 
 
-def build(context: AppContext, controls: Controls) -> None:
+def build(setup: PageSetup) -> None:
     add_view(pair.VIEW, elem_id="paired-test")  # empty without a second model
     add_view(classes.VIEW, elem_id="per-class")
     gr.Markdown("## ROC and precision-recall curves")
     with gr.Row(elem_classes="vd-filters"):
-        controls.add(
+        setup.controls.add(
             keys.CURVE_CLASSES,
             gr.Dropdown,
             [],

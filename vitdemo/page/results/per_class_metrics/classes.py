@@ -20,10 +20,11 @@ from vitdemo.metrics.classification_report import (
     ClassificationReport,
     compute_classification_report,
 )
-from vitdemo.page.bridge import ViewData, ViewState, document_payload
+from vitdemo.page.bridge import document_payload
+from vitdemo.page.feature import Feature, ViewData
 from vitdemo.page.kit import NO_EVALUATION_MESSAGE
 from vitdemo.page.results.models import MODELS, choose_models, describe_menus
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 from vitdemo.report.class_metrics import (
     METRICS_INTRO,
     class_metrics_table,
@@ -41,6 +42,9 @@ MAX_TICKS = 6
 def payload(context: AppContext, state: ViewState) -> ViewData:
     name, other = choose_models(context, state)
     return ViewData(metrics_to_payload(context, name, other), describe_menus(context, state))
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 def metrics_to_payload(context: AppContext, name: str, other: str) -> dict:

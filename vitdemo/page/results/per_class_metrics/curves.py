@@ -29,9 +29,10 @@ from vitdemo.metrics.classification_report import (
 )
 from vitdemo.metrics.ranking_curves import RankingCurve, precision_at
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ViewData, ViewState, document_payload
+from vitdemo.page.bridge import document_payload
+from vitdemo.page.feature import Feature, ViewData
 from vitdemo.page.results.models import MODELS, choose_models
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 from vitdemo.report.class_metrics import number_cell
 
 VIEW = "ranking_curves"
@@ -73,6 +74,9 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
     blocks = ranking_blocks(context, [each for each in (name, other) if each], chosen)
     menu = {"choices": [(each, each) for each in choices], "value": chosen}
     return ViewData(document_payload(blocks), {keys.CURVE_CLASSES.name: menu})
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 def choose_classes(

@@ -4,9 +4,10 @@ from vitdemo.analyses.test_set_evaluation import compare_run
 from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
 from vitdemo.metrics.classification_report import compare_runs, compute_classification_report
-from vitdemo.page.bridge import ViewState, document_payload
+from vitdemo.page.bridge import document_payload
+from vitdemo.page.feature import Feature
 from vitdemo.page.results.models import MODELS, choose_models
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 from vitdemo.report.comparison import independent_test_blocks, paired_test_blocks
 from vitdemo.runs.user_test_set import ORIGINAL_SUFFIX
 
@@ -34,3 +35,6 @@ def payload(context: AppContext, state: ViewState) -> list:
         return document_payload(independent_test_blocks(report, original, compared, tests.name))
     test = context.cache.call(compare_runs, run, context.find_run(other))
     return document_payload(paired_test_blocks(test))
+
+
+FEATURE = Feature({VIEW: payload})

@@ -13,7 +13,7 @@ contains the name of the chosen test set.
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import gradio as gr
@@ -31,21 +31,13 @@ from vitdemo.custom_classes import MAX_CUSTOM_NAME_LENGTH, ImageCollection
 from vitdemo.data.image_folders import SYSTEM_NAMES, format_some_names
 from vitdemo.errors import DataError, RunError
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import (
-    Feature,
-    Payload,
-    Report,
-    ViewData,
-    ViewState,
-    add_view,
-    document_payload,
-)
+from vitdemo.page.bridge import add_view, document_payload
 from vitdemo.page.components import are_uploads
 from vitdemo.page.components.run_choice import RunChoice, describe_menu
+from vitdemo.page.feature import Feature, PageSetup, Payload, Report, ViewData
 from vitdemo.page.gradio_patches import session_value
-from vitdemo.page.kit import Controls
 from vitdemo.page.results.models import SAME_MODEL
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 from vitdemo.report.comparison import test_set_blocks
 from vitdemo.runs.user_test_set import UserTestSet
 
@@ -92,24 +84,24 @@ class TestSetSession:
     removed: str = ""  # name of the last removed test set, which may still be in the view state
 
 
-def build(context: AppContext, controls: Controls, *, for_all: bool) -> Feature:
+def build(setup: PageSetup) -> Feature:
     """Lay out the view and the menu of test sets, and add the menu to `controls`.
 
-    With `for_all`, each test set belongs to all users of the page.
+    On a page bound to localhost, each test set belongs to all users.
     """
-    controls.add(keys.TEST_SET, RunChoice, [], nobody=ORIGINAL_LABEL)
+    setup.controls.add(keys.TEST_SET, RunChoice, [], nobody=ORIGINAL_LABEL)
 
     def discard(session: TestSetSession) -> None:
         for test_set_id in session.ids:
-            context.remove_test_set(test_set_id)
+            setup.context.remove_test_set(test_set_id)
 
     session = gr.State(
         TestSetSession(),
         time_to_live=SESSION_LIFETIME,
-        delete_callback=None if for_all else discard,
+        delete_callback=None if setup.local_only else discard,
     )
     add_view(VIEW, elem_id="test-set")
-    return make_feature(lambda: session_value(session), for_all=for_all)
+    return make_feature(lambda: session_value(session), for_all=setup.local_only)
 
 
 def make_feature(session: Callable[[], TestSetSession], *, for_all: bool) -> Feature:
@@ -138,8 +130,13 @@ def choose_context(context: AppContext, state: ViewState) -> AppContext:
     return found
 
 
-def on_chosen_test_set(payload: Payload) -> Payload:
-    """Return the payload function of the chosen test set's context."""
+def on_chosen_test_set(feature: Feature) -> Feature:
+    """Return `feature` with payloads for the context of the chosen test set."""
+    payloads = {name: _on_chosen_test_set(each) for name, each in feature.payloads.items()}
+    return replace(feature, payloads=payloads)
+
+
+def _on_chosen_test_set(payload: Payload) -> Payload:
 
     @functools.wraps(payload)
     def compute(context: AppContext, state: ViewState) -> object:

@@ -26,10 +26,10 @@ from vitdemo.metrics.training_progress import (
     with_lineage_history,
 )
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ViewState, add_view
-from vitdemo.page.kit import Controls
+from vitdemo.page.bridge import add_view
+from vitdemo.page.feature import Feature, PageSetup
 from vitdemo.page.training.run_choice import choose_runs
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 from vitdemo.report.training import PLOTS, TRAINING, CurvePlot, find_stage_epochs
 from vitdemo.runs import Run, get_lineage
 
@@ -44,18 +44,21 @@ MANY_RUNS_NOTE = f"For more than {MAX_TRAINING_CURVES} runs, only the validation
 TEXTS = {"plot_by_axis": "{plot}, by {axis}"}
 
 
-def build(controls: Controls) -> None:
+def build(setup: PageSetup) -> None:
     add_view(VIEW, elem_id="plots")
     with gr.Row(elem_id="training-filters", elem_classes="vd-filters"):
-        controls.add(keys.SMOOTHING, gr.Slider, min_width=200)
-        controls.add(keys.CURVE_SCALE, gr.Radio, min_width=200)
-        controls.add(keys.CURVE_AXIS, gr.Radio, min_width=200)
+        setup.controls.add(keys.SMOOTHING, gr.Slider, min_width=200)
+        setup.controls.add(keys.CURVE_SCALE, gr.Radio, min_width=200)
+        setup.controls.add(keys.CURVE_AXIS, gr.Radio, min_width=200)
 
 
 @needs(keys.CURVE_RUNS, unwatched=(keys.KNOWN_RUNS,))
 def payload(context: AppContext, state: ViewState) -> dict:
     found = context.list_runs()[0]
     return render_curves(found, choose_runs(found, state))
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 def render_curves(

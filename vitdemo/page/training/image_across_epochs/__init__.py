@@ -25,11 +25,11 @@ from vitdemo.errors import VitdemoError
 from vitdemo.jobs import JobQueue
 from vitdemo.jobs.state import find_followed_job
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ImageFile, ViewData, ViewState, add_view, load_square
+from vitdemo.page.bridge import ImageFile, add_view, load_square
 from vitdemo.page.components.run_choice import RunChoice, choose_run, describe_run_choices
+from vitdemo.page.feature import PageSetup, ViewData
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
-from vitdemo.page.kit import Controls
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "image_across_epochs"
 TITLE = "Image across epochs"
@@ -53,9 +53,9 @@ SHARE_DIGITS = 4  # decimals of a probability
 MAP_DIGITS = 3  # significant digits of a map's values, enough for the colours
 
 
-def build(controls: Controls) -> None:
+def build(setup: PageSetup) -> None:
     gr.Markdown(f"### {TITLE}")
-    controls.add(keys.ANIMATED_RUN, RunChoice, [], min_width=220)
+    setup.controls.add(keys.ANIMATED_RUN, RunChoice, [], min_width=220)
     add_view(VIEW, elem_id="film")
 
 

@@ -12,10 +12,11 @@ from vitdemo.documents.table import Cell, Table
 from vitdemo.metrics.recipe_ablation import find_ablations
 from vitdemo.metrics.training_progress import with_lineage_history
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ViewState, document_payload
+from vitdemo.page.bridge import document_payload
+from vitdemo.page.feature import Feature
 from vitdemo.page.training.curves import render_curves
 from vitdemo.page.training.run_choice import choose_runs
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 from vitdemo.report.training import MORE_PLOTS, final_results, learning_summary
 from vitdemo.runs import RECORD_FIELDS, Run
 
@@ -46,6 +47,9 @@ def payload(context: AppContext, state: ViewState) -> dict:
         *epoch_table(shown),
     ]
     return {"curves": curves, "blocks": document_payload(blocks)}
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 def ablation_links(runs: Sequence[Run], groups: Mapping[str, Sequence[str]]) -> list[DocumentBlock]:

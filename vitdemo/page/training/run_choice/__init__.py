@@ -10,12 +10,12 @@ from vitdemo.context import AppContext
 from vitdemo.figures.curves import MAX_TRAINING_CURVES, choose_line_styles
 from vitdemo.jobs import JobQueue
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ViewData, ViewState, add_view
+from vitdemo.page.bridge import add_view
 from vitdemo.page.components.run_choice import MODELS_GROUP, UNFINISHED_GROUP, group_runs
 from vitdemo.page.components.run_list import RunList
-from vitdemo.page.kit import Controls
+from vitdemo.page.feature import PageSetup, ViewData
 from vitdemo.page.state_key import NOT_CHOSEN
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 from vitdemo.runs.steps import is_in_progress
 
@@ -23,10 +23,10 @@ VIEW = "training_runs"
 MORE_LABEL = "More runs"
 
 
-def build(context: AppContext, controls: Controls) -> None:
-    found = context.list_runs()[0]
+def build(setup: PageSetup) -> None:
+    found = setup.context.list_runs()[0]
     defaults = default_run_names(found)
-    controls.add(
+    setup.controls.add(
         keys.CURVE_RUNS,
         RunList,
         group_runs(found),

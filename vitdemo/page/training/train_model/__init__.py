@@ -8,7 +8,6 @@ The payload of the runs is {"rows": rows of `createTaskRows` in task_rows.js, "n
 from dataclasses import asdict
 
 import gradio as gr
-from gradio.components import Component
 
 from vitdemo.context import AppContext
 from vitdemo.figures.curves import COLOURS
@@ -16,17 +15,18 @@ from vitdemo.installation import APP_NAME, TRAIN_COMMAND
 from vitdemo.jobs import JOB_ACTIONS, JobQueue
 from vitdemo.jobs.state import Job, find_followed_job
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ViewData, ViewState, add_view
+from vitdemo.page.bridge import add_view
 from vitdemo.page.components.run_choice import choose_run, describe_run_choices
 from vitdemo.page.components.task_list import parse_task_action
 from vitdemo.page.data import download
+from vitdemo.page.feature import PageSetup, ViewData
 from vitdemo.page.kit import LIGHT_QUEUE, NO_PROGRESS, check_training_allowed, show_user_errors
 from vitdemo.page.training.train_model.form import (
     JS_UPDATE_JOBS,
     TrainingForm,
 )
 from vitdemo.page.training.train_model.jobs import job_rows
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import read_history
 from vitdemo.runs.steps import read_steps
 
@@ -50,30 +50,32 @@ NO_STEP_NOTE = "{name}: the curves appear after the first step."
 TEXTS = {"no_jobs": "No training run has been started on this page yet."}
 
 
-def build(context: AppContext, controls: dict[str, Component], jobs: JobQueue | None) -> None:
+def build(setup: PageSetup) -> None:
     """Lay out an offer to train, and the panel; without `jobs`, the panel explains the reason."""
-    if jobs is not None:
+    if setup.jobs is not None:
         with gr.Row(elem_id="train-offer", elem_classes="vd-filters"):
             gr.Markdown(OFFER)
             offer = gr.Button(OFFER_LABEL, variant="primary", size="sm", elem_id="set-up-training")
         offer.click(None, js=JS_OPEN_FORM, **NO_PROGRESS)
     with gr.Accordion(PANEL_TITLE, open=False, elem_id="train-here") as panel:
-        if jobs is None:
+        if setup.jobs is None:
             gr.Markdown(TRAINING_DISABLED_MESSAGE)
             return
-        whom = EVERYONE if jobs.for_all else THIS_COMPUTER
-        gr.Markdown(TRAINING_ENABLED_MESSAGE.format(whom=whom, limits=jobs.limits.description))
+        whom = EVERYONE if setup.jobs.for_all else THIS_COMPUTER
+        gr.Markdown(
+            TRAINING_ENABLED_MESSAGE.format(whom=whom, limits=setup.jobs.limits.description)
+        )
         download.build_card("train-dataset")
-        form = TrainingForm(context, jobs, controls)
+        form = TrainingForm(setup.context, setup.jobs, setup.controls)
         rows = add_view(JOBS_VIEW, elem_id="trainings", events=["act"])
         add_view(LIVE_VIEW, elem_id="live")
     form.wire(panel)
 
     @show_user_errors
     def run_action(request: gr.Request, event: gr.EventData) -> None:
-        check_training_allowed(jobs, request)
+        check_training_allowed(setup.jobs, request)
         action, name = parse_task_action(event, list(JOB_ACTIONS))
-        JOB_ACTIONS[action](jobs, name)
+        JOB_ACTIONS[action](setup.jobs, name)
 
     acted = rows.act(run_action, None, None, **NO_PROGRESS, **LIGHT_QUEUE)
     acted.then(None, js=JS_UPDATE_JOBS, **NO_PROGRESS)

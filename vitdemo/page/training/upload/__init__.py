@@ -11,6 +11,7 @@ import gradio as gr
 from vitdemo.context import AppContext
 from vitdemo.errors import JobError, ModelError, VitdemoError
 from vitdemo.page.components.run_choice import RunChoice, update_run_choices
+from vitdemo.page.feature import PageSetup
 from vitdemo.page.gradio_patches import current_request
 from vitdemo.page.kit import NO_PROGRESS, REFRESH_EVENT, is_local_request, show_user_errors
 from vitdemo.runs import Run
@@ -30,7 +31,7 @@ MAX_NAME_LENGTH = 200
 UPLOAD_QUEUE = {"concurrency_id": "uploads of models", "concurrency_limit": 1}
 
 
-def build(context: AppContext) -> None:
+def build(setup: PageSetup) -> None:
     with gr.Accordion(TITLE, open=False, elem_id="upload-model") as panel:
         gr.Markdown(INTRO)
         model = RunChoice(label=MODEL_LABEL, elem_id="upload-run")
@@ -45,12 +46,12 @@ def build(context: AppContext) -> None:
         status = gr.Markdown(elem_id="upload-status")
 
     def refresh(chosen: str | None) -> dict:
-        return update_run_choices(list_uploadable_runs(context), chosen)[0]
+        return update_run_choices(list_uploadable_runs(setup.context), chosen)[0]
 
     @show_user_errors
     def upload(chosen: str | None, repository: str, is_private: bool) -> Iterator[str]:
         try:
-            yield from upload_run(context, chosen, repository, is_private=bool(is_private))
+            yield from upload_run(setup.context, chosen, repository, is_private=bool(is_private))
         except VitdemoError:
             yield ""  # removes the progress next to the message
             raise

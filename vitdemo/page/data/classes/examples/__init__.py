@@ -10,10 +10,11 @@ from vitdemo.analyses.class_statistics import EXAMPLES_PER_CLASS, sample_example
 from vitdemo.context import AppContext
 from vitdemo.documents.images import tile_images
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ImageFile, ViewState
+from vitdemo.page.bridge import ImageFile
 from vitdemo.page.explore.tab import describe_opening
+from vitdemo.page.feature import Feature
 from vitdemo.page.gallery import MAX_PIXELATED_SIDE
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "class_examples"
 TEXTS = {
@@ -37,3 +38,6 @@ def payload(context: AppContext, state: ViewState) -> dict:
         "pixels": pixelated,
         "open": describe_opening(context, state.model),
     }
+
+
+FEATURE = Feature({VIEW: payload})

@@ -20,8 +20,9 @@ from vitdemo.analyses.overview import ModelOverview, compute_overview
 from vitdemo.context import AppContext, Prediction
 from vitdemo.metrics import top_k_classes
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ImageFile, ViewState, load_square, round_numbers
-from vitdemo.page.view_state import needs
+from vitdemo.page.bridge import ImageFile, load_square, round_numbers
+from vitdemo.page.feature import Feature
+from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "architecture"
 DIGITS = 5
@@ -97,6 +98,9 @@ def payload(context: AppContext, state: ViewState) -> dict:
         "answers": list_answers(found) if run.classes else [],
         "steps": overview and describe_steps(overview),
     }
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 def list_answers(prediction: Prediction) -> list[list]:

@@ -15,8 +15,9 @@ from vitdemo.documents.table import Table
 from vitdemo.figures.charts import plot_attention_distance
 from vitdemo.installation import TRAIN_COMMAND
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ViewState, document_payload, load_square
-from vitdemo.page.view_state import needs
+from vitdemo.page.bridge import document_payload, load_square
+from vitdemo.page.feature import Feature
+from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run, find_pretraining
 
 VIEW = "attention_distance"
@@ -35,6 +36,9 @@ ABOUT_DISTANCE = (
 def payload(context: AppContext, state: ViewState) -> list:
     distances = compute_all_distances(context, load_square(context, state.image))
     return document_payload(distance_blocks(*distances))
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 def distance_blocks(results: list[AttentionDistances], problems: list[str]) -> list[DocumentBlock]:

@@ -8,14 +8,9 @@ from vitdemo.documents import Details, DocumentBlock, Notice, PickList, Text
 from vitdemo.documents.maps import MapPanel, MapRow, describe_peak
 from vitdemo.installation import TRAIN_COMMAND
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import (
-    ViewState,
-    choose_layer,
-    document_payload,
-    load_square,
-    load_trace,
-)
-from vitdemo.page.view_state import needs
+from vitdemo.page.bridge import choose_layer, document_payload, load_square, load_trace
+from vitdemo.page.feature import Feature
+from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "epochs"
 MAX_EPOCHS_SHOWN = 12  # maximum number of maps, one per epoch
@@ -42,6 +37,9 @@ def payload(context: AppContext, state: ViewState) -> list:
     snapshots = load_snapshots(context, run, image, MAX_EPOCHS_SHOWN)
     maps = epoch_map_row(snapshots, choose_layer(context, state, run))
     return document_payload([maps, Details("About", [Text(ABOUT_EPOCHS, quiet=True)])])
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 def names_with_epochs(context: AppContext) -> list[str]:

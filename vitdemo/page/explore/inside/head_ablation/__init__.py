@@ -31,16 +31,9 @@ from vitdemo.explain.head_ablation import HeadIndex
 from vitdemo.metrics import format_signed, percent_text, top_k_classes
 from vitdemo.metrics.paired import McNemarResult
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import (
-    Report,
-    ViewState,
-    add_view,
-    document_payload,
-    load_square,
-    round_numbers,
-)
-from vitdemo.page.explore.tab import ExploreTab
-from vitdemo.page.view_state import needs
+from vitdemo.page.bridge import add_view, document_payload, load_square, round_numbers
+from vitdemo.page.feature import Feature, PageSetup, Report
+from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 
 VIEW = "head_ablation"
@@ -83,8 +76,8 @@ MEAN_ABLATION_CAPTION = (
 NO_HEAD_OFF_MESSAGE = "Click heads to switch them off; click again to switch them on."
 
 
-def build(look: ExploreTab) -> None:
-    look.controls.add(keys.HEAD_REPLACEMENT, gr.Radio)
+def build(setup: PageSetup) -> None:
+    setup.controls.add(keys.HEAD_REPLACEMENT, gr.Radio)
     with gr.Row():
         with gr.Column(scale=3, min_width=300):
             add_view(VIEW, elem_id="head-effects")
@@ -132,6 +125,12 @@ def measure_accuracy(context: AppContext, state: ViewState, report: Report) -> s
     for step in measure_accuracy_without_heads(context, run, heads, state[keys.HEAD_REPLACEMENT]):
         report(step.done, step.total, "Test images")
     return describe_accuracy_change(run.name, step.test, heads)
+
+
+FEATURE = Feature(
+    payloads={VIEW: payload, COMPARISON_VIEW: comparison_payload},
+    tasks={ACCURACY_TASK: measure_accuracy},
+)
 
 
 def parse_heads(text: str, L: int, H: int) -> frozenset[HeadIndex]:

@@ -18,8 +18,9 @@ import numpy as np
 from vitdemo.context import AppContext
 from vitdemo.explain.logit_lens import LogitLens, compute_logit_lens
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ImageFile, ViewState, load_trace, round_numbers
-from vitdemo.page.view_state import needs
+from vitdemo.page.bridge import ImageFile, load_trace, round_numbers
+from vitdemo.page.feature import Feature
+from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "logit_lens"
 PROBABILITY_DIGITS = 6  # enough for equal rounding in the browser and in Python
@@ -66,6 +67,9 @@ TEXTS = {
 def payload(context: AppContext, state: ViewState) -> dict:
     trace = load_trace(context, state)
     return to_payload(compute_logit_lens(context.load_model(trace.run), trace))
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 def to_payload(lens: LogitLens) -> dict:

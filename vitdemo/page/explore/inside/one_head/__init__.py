@@ -15,14 +15,9 @@ from vitdemo.context import AppContext
 from vitdemo.explain.checks import to_numpy
 from vitdemo.explain.qkv import compute_layer_qkv
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import (
-    ImageFile,
-    NumbersFile,
-    ViewState,
-    choose_layer,
-    load_trace,
-)
-from vitdemo.page.view_state import needs
+from vitdemo.page.bridge import ImageFile, NumbersFile, choose_layer, load_trace
+from vitdemo.page.feature import Feature
+from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "one_head"
 ONE_HEAD_CAPTION = (
@@ -84,3 +79,6 @@ def payload(context: AppContext, state: ViewState) -> dict:
         "words": ONE_HEAD_CAPTION.format(layer=found.layer, heads=heads, width=width),
         "numbers": NumbersFile(to_numpy(numbers), exact=True),
     }
+
+
+FEATURE = Feature({VIEW: payload})

@@ -11,10 +11,10 @@ from vitdemo.context import AppContext
 from vitdemo.documents import Details, DocumentBlock, Text
 from vitdemo.documents.images import ImageItem, ImageRow, concatenate_images
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ViewState, add_view, document_payload
-from vitdemo.page.explore.tab import ExploreTab
+from vitdemo.page.bridge import add_view, document_payload
+from vitdemo.page.feature import Feature, PageSetup
 from vitdemo.page.state_keys import LARGEST_FILTERS, PRINCIPAL_COMPONENTS
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "patch_embedding"
 FILTER_CAPTIONS = {
@@ -37,8 +37,8 @@ ABOUT_FILTERS = {
 FILTER_TILE_WIDTH = 68  # side of a tile in pixels
 
 
-def build(look: ExploreTab) -> None:
-    look.controls.add(keys.SHOWN_FILTERS, gr.Radio)
+def build(setup: PageSetup) -> None:
+    setup.controls.add(keys.SHOWN_FILTERS, gr.Radio)
     add_view(VIEW, elem_id="filters")
 
 
@@ -46,6 +46,9 @@ def build(look: ExploreTab) -> None:
 def payload(context: AppContext, state: ViewState) -> list:
     filters = load_first_filters(context, context.find_run(state.model))
     return document_payload(filter_blocks(filters, state[keys.SHOWN_FILTERS]))
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 def filter_blocks(filters: PatchFilters, which: str) -> list[DocumentBlock]:

@@ -11,8 +11,9 @@ import numpy as np
 from vitdemo.analyses.weights import compute_position_similarity
 from vitdemo.context import AppContext
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import NumbersFile, ViewState
-from vitdemo.page.view_state import needs
+from vitdemo.page.bridge import NumbersFile
+from vitdemo.page.feature import Feature
+from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "position_embeddings"
 POSITIONS_CAPTION = (
@@ -55,6 +56,9 @@ def payload(context: AppContext, state: ViewState) -> dict:
         "about": f"{ABOUT_POSITIONS} {INITIALISATION_CAPTIONS[start]}",
         "similarity": NumbersFile(similarity),
     }
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 def find_largest_cosine(similarity: np.ndarray) -> float:

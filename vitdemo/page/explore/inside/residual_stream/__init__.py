@@ -13,8 +13,9 @@ from vitdemo.context import AppContext
 from vitdemo.explain.checks import to_numpy
 from vitdemo.explain.logit_attribution import compute_logit_attribution
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ViewState, load_trace, round_numbers
-from vitdemo.page.view_state import needs
+from vitdemo.page.bridge import load_trace, round_numbers
+from vitdemo.page.feature import Feature
+from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "residual_stream"
 LOGIT_DIGITS = 5
@@ -83,3 +84,6 @@ def payload(context: AppContext, state: ViewState) -> dict:
         "constant": round_numbers(to_numpy(parts.constant), LOGIT_DIGITS),
         "lengths": round_numbers(np.stack(norms, axis=1), LOGIT_DIGITS),  # (L+1, 2)
     }
+
+
+FEATURE = Feature({VIEW: payload})

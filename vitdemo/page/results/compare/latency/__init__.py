@@ -25,9 +25,10 @@ from vitdemo.context import AppContext
 from vitdemo.documents import DocumentBlock, Text
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.page import space
-from vitdemo.page.bridge import Report, ViewState, document_payload
+from vitdemo.page.bridge import document_payload
+from vitdemo.page.feature import Feature, Report
 from vitdemo.page.kit import NO_TRAINED_MODEL_MESSAGE
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 from vitdemo.training.devices import is_zero_gpu
 
@@ -81,7 +82,10 @@ def measure_on_gpu(context: AppContext, state: ViewState, report: Report) -> lis
     return measure_latencies(context, measure, report)
 
 
-TASKS = {f"{VIEW}.here": measure_here, f"{VIEW}.gpu": measure_on_gpu}
+FEATURE = Feature(
+    payloads={VIEW: payload},
+    tasks={f"{VIEW}.here": measure_here, f"{VIEW}.gpu": measure_on_gpu},
+)
 
 
 def measure_latencies(

@@ -10,9 +10,9 @@ in Explore. The accuracy of the "failed" runs is close to chance. Untested runs 
 from vitdemo.analyses.model_rows import ModelRow, model_rows
 from vitdemo.context import AppContext
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ViewState
+from vitdemo.page.feature import Feature
 from vitdemo.page.results.compare.models_table import NO_RUNS_MESSAGE, ablation_run_names
-from vitdemo.page.view_state import needs
+from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "model_scatter"
 TEXTS = {
@@ -52,6 +52,9 @@ def payload(context: AppContext, state: ViewState) -> dict:
             models[row.is_at_chance].append(describe_model(row, kind))
     problems = [row.problem for row in rows if row.problem]
     return {"models": models[False], "failed": models[True], "problems": problems}
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 def describe_model(row: ModelRow, kind: str) -> dict:

@@ -6,9 +6,10 @@ from vitdemo.context import AppContext
 from vitdemo.documents import Notice
 from vitdemo.installation import TRAIN_COMMAND
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ViewState, document_payload
+from vitdemo.page.bridge import document_payload
 from vitdemo.page.components.run_choice import ABLATION_PREFIX, group_runs
-from vitdemo.page.view_state import needs
+from vitdemo.page.feature import Feature
+from vitdemo.page.view_state import ViewState, needs
 from vitdemo.report.models import model_blocks
 
 VIEW = "models_table"
@@ -25,6 +26,9 @@ def payload(context: AppContext, state: ViewState) -> list:
     if not rows:
         return document_payload([Notice(NO_RUNS_MESSAGE)])
     return document_payload(model_blocks(rows, latencies, ablation_run_names(context)))
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 def ablation_run_names(context: AppContext) -> set[str]:

@@ -7,8 +7,9 @@ from vitdemo.analyses.published_results import PUBLISHED_RESULTS
 from vitdemo.context import AppContext
 from vitdemo.documents import Details, DocumentBlock, Heading, Text
 from vitdemo.documents.table import Column, Table
-from vitdemo.page.bridge import ViewState, document_payload
-from vitdemo.page.view_state import needs
+from vitdemo.page.bridge import document_payload
+from vitdemo.page.feature import Feature
+from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "published_results"
 PUBLISHED_INTRO = (
@@ -21,6 +22,9 @@ PUBLISHED_INTRO = (
 @needs()
 def payload(context: AppContext, state: ViewState) -> list:
     return document_payload(published_blocks({row.recipe for row in model_rows(context)}))
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 def published_blocks(known: Collection[str]) -> list[DocumentBlock]:

@@ -10,10 +10,10 @@ from vitdemo.errors import VitdemoError
 from vitdemo.installation import TRAIN_COMMAND
 from vitdemo.metrics.recipe_ablation import RecipeAblation, compute_ablation, find_ablations
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ViewData, ViewState, add_view, document_payload
+from vitdemo.page.bridge import add_view, document_payload
 from vitdemo.page.components.run_choice import RunChoice, describe_run_choices, group_runs
-from vitdemo.page.kit import Controls
-from vitdemo.page.view_state import needs
+from vitdemo.page.feature import Feature, PageSetup, ViewData
+from vitdemo.page.view_state import ViewState, needs
 from vitdemo.report.ablation import ablation_blocks
 from vitdemo.runs import Run
 
@@ -26,11 +26,11 @@ NO_COMPARISON_MESSAGE = (
 )
 
 
-def build(context: AppContext, controls: Controls) -> None:
+def build(setup: PageSetup) -> None:
     gr.Markdown(ABLATION_TITLE, elem_id=TITLE_ID)
-    tested = context.evaluated_runs()
+    tested = setup.context.evaluated_runs()
     first = next(iter(find_ablations(tested)), "")
-    controls.add(keys.ABLATION_BASELINE, RunChoice, group_runs(tested), first)
+    setup.controls.add(keys.ABLATION_BASELINE, RunChoice, group_runs(tested), first)
     add_view(VIEW, elem_id="gains")
 
 
@@ -43,6 +43,9 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
         document_payload(baseline_blocks(context, name)),
         {keys.ABLATION_BASELINE.name: describe_run_choices(offered, name, chosen)},
     )
+
+
+FEATURE = Feature({VIEW: payload})
 
 
 def baseline_blocks(context: AppContext, name: str) -> list[DocumentBlock]:

@@ -16,11 +16,11 @@ from vitdemo.errors import RunError, VitdemoError
 from vitdemo.figures.curves import LineStyle, choose_line_styles
 from vitdemo.metrics.intervals import difference_margin_of_error, margin_of_error
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import Report, ViewData, ViewState, add_view
+from vitdemo.page.bridge import add_view
 from vitdemo.page.components.run_choice import group_runs
 from vitdemo.page.components.run_list import RunList
-from vitdemo.page.kit import Controls
-from vitdemo.page.view_state import needs
+from vitdemo.page.feature import Feature, PageSetup, Report, ViewData
+from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 
 VIEW = "robustness"
@@ -36,17 +36,17 @@ CPU_IMAGE_COUNT = 200  # initial number of test images on a CPU, to save time
 RobustnessCurves = dict[str, dict[str, list[float]]]  # change -> run name -> accuracies
 
 
-def build(context: AppContext, controls: Controls) -> None:
-    found = [run for run in context.list_runs()[0] if run.has_weights]
+def build(setup: PageSetup) -> None:
+    found = [run for run in setup.context.list_runs()[0] if run.has_weights]
     gr.Markdown("## Robustness to image changes", elem_id=TITLE_ID)
     with gr.Row():
         with gr.Column(min_width=300):
             names = [run.name for run in found]
-            controls.add(keys.ROBUSTNESS_MODELS, RunList, group_runs(found), names)
-        controls.add(keys.ROBUSTNESS_CHANGES, gr.CheckboxGroup, min_width=300)
+            setup.controls.add(keys.ROBUSTNESS_MODELS, RunList, group_runs(found), names)
+        setup.controls.add(keys.ROBUSTNESS_CHANGES, gr.CheckboxGroup, min_width=300)
         key = keys.ROBUSTNESS_IMAGES
-        start = CPU_IMAGE_COUNT if context.device.type == "cpu" else key.start
-        controls.add(key, gr.Slider, value=start, min_width=220)
+        start = CPU_IMAGE_COUNT if setup.context.device.type == "cpu" else key.start
+        setup.controls.add(key, gr.Slider, value=start, min_width=220)
     add_view(VIEW, elem_id="robustness")
 
 
@@ -91,7 +91,7 @@ def measure(context: AppContext, state: ViewState, report: Report) -> list[str]:
     return list(dict.fromkeys(problems))
 
 
-TASKS = {f"{VIEW}.measure": measure}
+FEATURE = Feature({VIEW: payload}, {f"{VIEW}.measure": measure})
 
 
 def read_changes(state: ViewState) -> list[str]:
