@@ -31,9 +31,8 @@ from tests.support.factories import make_run, timm_spec
 from vitdemo.context import AppContext
 from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.explain import attention, norms, statistics
-from vitdemo.page.explore.attention_maps.texts import TEXTS
 
-LOADING = TEXTS["loading"]
+LOADING = "The numbers of this map are loading."
 
 TOLERANCE = 1e-3  # values are sent as float16
 DIRECTIONS = {"attends to": "outgoing", "is attended by": "incoming"}  # text of the button: value

@@ -192,7 +192,7 @@ def test_download_in_the_background_completes_the_page_without_a_reload(
         expect(banner).to_contain_text(re.compile(r"in the background: \d+ of \d+ MB"))
         expect(images.locator(".vd-dataset progress")).to_be_visible()
         banner.get_by_role("button", name="Stop").click()
-        expect(images.locator(".vd-dataset")).to_contain_text("is stopped")
+        expect(images.locator(".vd-dataset")).to_contain_text("was stopped")
         images.get_by_role("button", name="Continue the download").click()
         expect(banner).to_contain_text(re.compile(r"\d+ of \d+ MB"))
         hurry.set()

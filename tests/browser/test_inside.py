@@ -128,7 +128,7 @@ def test_cells_have_sufficient_contrast_and_colours_by_value(open_parts, photo):
         if abs(change) > 0.2 * max(map(abs, changes)):
             assert (red > blue) == (change < 0)  # orange supports the class
     # Without a dataset the page offers its download.
-    measure = inside.get_by_role("button", name="Measure accuracy on 1,000 test images")
+    measure = inside.get_by_role("button", name="Measure accuracy on test images")
     message = inside.locator("#accuracy-without")
     measure.click()
     expect(message).to_contain_text("Switch off at least one head first")
@@ -213,7 +213,7 @@ def test_accuracy_without_a_head_and_maps_across_epochs_are_shown(open_page, ser
     address = f"{serve_runs(data=data, program=held_tasks.PROGRAM)}?section=inside"
     page = open_page(f"{address}&model=first&inside=ablation&heads_off=2.1")
     expect(page.locator("#head-effects [aria-pressed=true]")).to_have_count(1)
-    measure = page.get_by_role("button", name="Measure accuracy on 1,000 test images")
+    measure = page.get_by_role("button", name="Measure accuracy on test images")
     message, cancel = page.locator("#accuracy-without"), page.get_by_role("button", name="Cancel")
     measure.click()
     expect(message).to_contain_text("predictions")  # the progress bar

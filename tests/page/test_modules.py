@@ -1,7 +1,6 @@
 """The page's scripts: ES modules, the names that they use, and the route that sends them."""
 
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -25,7 +24,6 @@ from vitdemo.page.modules import (
     build_head,
 )
 from vitdemo.page.saved_view.html import ENTRY, IMPORT, list_modules, resolve_import
-from vitdemo.page.texts import TEXTS
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +38,6 @@ def test_modules_are_sent_for_good_but_only_in_their_version(client):
     assert "immutable" in response.headers["cache-control"]
     for path in ("modules/0/store.js", f"{URL}/__init__.py", f"{URL}/../page/store.js"):
         assert client.get(f"/{path}").status_code == 404
-
-
-def test_generated_module_contains_all_texts():
-    (text,) = re.findall(r"export const TEXTS = (.*);", MODULES["generated.js"].decode())
-    assert json.loads(text) == TEXTS
 
 
 def test_entry_modules_import_all_modules():

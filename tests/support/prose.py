@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support.scripts import iterate_literals, visible_part
+
 ROOT = Path(__file__).parents[2]
 PYTHON = ["app.py", "train.py", *(str(p.relative_to(ROOT)) for p in ROOT.glob("vitdemo/**/*.py"))]
 SCRIPTS = [str(p.relative_to(ROOT)) for p in ROOT.glob("vitdemo/**/*.js")]
@@ -54,14 +56,12 @@ def python_strings(files: list[str]) -> Iterator[Unit]:
 
 
 def script_strings(files: list[str]) -> Iterator[Unit]:
-    """Yield string and template literals of scripts that are text."""
+    """Yield string and template literals of scripts that are text; expressions become {…}."""
     for file in sorted(files):
-        for number, line in enumerate((ROOT / file).read_text(encoding="utf-8").splitlines(), 1):
-            code = re.sub(r"^\s*//.*", "", line)
-            for match in re.finditer(r"\"([^\"]+)\"|`([^`]+)`|'([^']+)'", code):
-                text = next(group for group in match.groups() if group)
-                if is_prose(text):
-                    yield Unit(file, number, text)
+        for literal in iterate_literals((ROOT / file).read_text(encoding="utf-8")):
+            text = " ".join(visible_part(literal).split())
+            if is_prose(text):
+                yield Unit(file, literal.line, text)
 
 
 def docstring_nodes(tree: ast.AST) -> Iterator[ast.Constant]:

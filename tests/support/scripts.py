@@ -70,3 +70,11 @@ def _read_template(source: str, at: int, before: str) -> tuple[list[Literal], in
             text += source[at : at + width]
             at += width
     return [Literal(line, text, before), *inner], at + 1
+
+
+def visible_part(literal: Literal) -> str:
+    """Return the part of a literal that a user reads: of markup, its text and labels."""
+    if not literal.before.endswith(("markup", "shapes")):
+        return literal.text
+    labels = re.findall(r'(?:aria-label|alt|title|placeholder)="([^"]*)"', literal.text)
+    return " ".join([re.sub(r"<[^>]*>", " ", literal.text), *labels])

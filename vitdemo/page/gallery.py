@@ -30,26 +30,6 @@ from vitdemo.page.bridge import ImageFile
 from vitdemo.page.explore.tab import describe_opening
 from vitdemo.page.image_sources import format_test_source
 
-TEXTS = {
-    "label": "Test images",
-    "no_image": "No image",
-    "images_one": "{count} image",
-    "images_other": "{count} images",
-    "range": "{images}, {first} to {last} shown",
-    "captions": ". Captions: true class → predicted class, and confidence",
-    "test_image": "Test image {number}",
-    "spoken_correct": "Test image {number}: {truth}, classified correctly by {model} with "
-    "{confidence} confidence",
-    "spoken_wrong": "Test image {number}: {truth}, predicted as {predicted} by {model} with "
-    "{confidence} confidence",
-    "open": "Open in Explore.",
-    "all_models": "Show all models' predictions",
-    "previous": "Previous images",
-    "next": "Next images",
-    "number_column": "Test image",
-    "true_column": "True class",
-}
-
 PAGE_SIZE = 48
 SHEET_COLUMNS = 8  # number of images per row of the sheet
 MAX_PIXELATED_SIDE = 64  # pixels; images up to this side are enlarged without interpolation

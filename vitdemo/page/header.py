@@ -12,12 +12,6 @@ from vitdemo.page.components import View
 from vitdemo.page.kit import REFRESH_EVENT
 from vitdemo.runs.provenance import device_name
 
-TEXTS = {
-    "skip": "Skip to the attention map",
-    "title": "vitdemo",
-    "purpose": "Explore how Vision Transformers learn and what they attend to.",
-}
-
 
 class HeaderView(View):
     """Page header with name, device and problems."""

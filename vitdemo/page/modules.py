@@ -1,9 +1,9 @@
 """The page's scripts: ES modules, which the server sends from the package.
 
-`main.js` imports all others. Python writes two more modules: `generated.js`, with the texts, the
-state keys and the colour maps, and `views.js`, which imports the `view.js` of each feature. The URL
-of a module contains a hash of all modules, so that browsers can cache the modules permanently. The
-URL is relative to the page, which may have a path prefix behind a proxy.
+`main.js` imports all others. Python writes two more modules: `generated.js`, with the state keys,
+the colour maps and texts that Python also reads, and `views.js`, which imports the `view.js` of
+each feature. The URL of a module contains a hash of all modules, so that browsers can cache the
+modules permanently. The URL is relative to the page, which may have a path prefix behind a proxy.
 
 The only global object of the page is `vitdemo`. The exports of `main.js` become its properties as
 soon as they are loaded. The promise `vitdemo.loaded` resolves to `vitdemo`.
@@ -19,13 +19,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from vitdemo.data import MISSING_DATASET
 from vitdemo.figures import DIVERGING_COLOURMAP, SEQUENTIAL_COLOURMAP, colour_table
 from vitdemo.page.gradio_patches import HeadContent, PageCompression
+from vitdemo.page.results.models import SAME_MODEL
 from vitdemo.page.state_keys import STATE_KEYS
-from vitdemo.page.texts import LANGUAGE, TEXTS
 from vitdemo.page.theme import PRINT_STYLESHEET
 
 FOLDER = Path(__file__).parent
+LANGUAGE = "en"  # of all texts
 # Scripts of the page's head, which run before gradio's client sends its first request.
 CLASSIC_SCRIPTS = [FOLDER / "start.js", FOLDER / "stream.js"]
 # Scripts that run before gradio's own modules.
@@ -43,8 +45,9 @@ def write_generated_module() -> str:
     maps = {"sequential": SEQUENTIAL_COLOURMAP, "diverging": DIVERGING_COLOURMAP}
     values = {
         "LANGUAGE": LANGUAGE,
-        "TEXTS": TEXTS,
         "STATE_KEYS": {name: key.describe() for name, key in STATE_KEYS.items()},
+        "MISSING_DATASET": MISSING_DATASET,
+        "SAME_MODEL": SAME_MODEL,
         "COLOUR_MAPS": {key: encode_colour_map(name) for key, name in maps.items()},
     }
     lines = [

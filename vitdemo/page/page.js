@@ -2,9 +2,8 @@
 // resolution, and prints in light colours.
 import { makeCanvas, observePage, saveAs } from "./components/shared.js";
 import { makeElement, markup } from "./markup.js";
-import { fill, TEXTS } from "./texts.js";
+import { fill, PNG, SAVE_AS_PNG } from "./texts.js";
 
-const texts = TEXTS.page;
 const SCALE = 2;
 const listLayers = (figure) =>
   [...figure.querySelectorAll("img, svg, canvas.vd-whole")].filter(
@@ -73,9 +72,9 @@ function addSaveButton(figure) {
     figure.querySelector("button.vd-save, canvas:not(.vd-whole)") || !figure.querySelector("img, svg, canvas")
   ) return;
   figure.append(makeElement(
-    markup`<button type="button" class="vd-save" title=${texts.save_figure} aria-label=${
-      fill(texts.save_as_png, { name: formatFileName(figure) })
-    } @click=${() => save(figure)}>${texts.png}</button>`,
+    markup`<button type="button" class="vd-save" title="Save this figure as PNG" aria-label=${
+      fill(SAVE_AS_PNG, { name: formatFileName(figure) })
+    } @click=${() => save(figure)}>${PNG}</button>`,
   ));
 }
 

@@ -18,7 +18,7 @@ import { STATE_KEYS } from "./generated.js";
 import { createDocument } from "./components/documents.js";
 import { createEventData, drawNotice, parsePayload } from "./components/shared.js";
 import { makeElement } from "./markup.js";
-import { TEXTS } from "./texts.js";
+import { INTERRUPTED } from "./texts.js";
 
 export const state = Object.fromEntries(Object.entries(STATE_KEYS).map(([name, { start }]) => [name, start]));
 export const keys = STATE_KEYS;
@@ -128,7 +128,7 @@ function refresh() {
       if (each.key !== each.asked) each.element.ariaBusy = "true"; // not if the same data are updated
       if (each.key === null && views[each.name].skeleton) {
         each.element.dataset.empty = views[each.name].skeleton;
-        each.element.dataset.waits = views[each.name].waits ?? TEXTS.page.waits;
+        each.element.dataset.waits = views[each.name].waits ?? "Waiting for the server …";
       }
     }
     bridge.trigger(
@@ -462,7 +462,7 @@ function repeatRequests() {
   }
   for (const [id, { listen }] of Object.entries(actions)) {
     delete actions[id];
-    listen(TEXTS.page.interrupted);
+    listen(INTERRUPTED);
   }
 }
 

@@ -40,9 +40,8 @@
     return found.msg !== "close_stream" || own.sent + own.open.size === 0;
   }
 
-  async function describeEnd({ status }) {
-    const { fill, TEXTS } = await vitdemo.loaded;
-    return fill(TEXTS.page.stream_ended, { status });
+  function describeEnd({ status }) {
+    return `The response stream ended with HTTP status ${status}. Reload the page.`;
   }
 
   const isRepeated = (number) =>
@@ -50,12 +49,12 @@
       .every(([, name]) => REPEATED.includes(name)) ?? false;
 
   // The messages that end all open requests.
-  const describeErrors = (own, { TEXTS }) =>
+  const describeErrors = (own, { INTERRUPTED }) =>
     [...own.open].map(([id, number]) => ({
       msg: "process_completed",
       event_id: id,
       success: false,
-      output: { error: TEXTS.page.interrupted, visible: !isRepeated(number) },
+      output: { error: INTERRUPTED, visible: !isRepeated(number) },
     })).map(format);
   const format = (message) => `data: ${JSON.stringify(message)}`;
 
@@ -67,7 +66,7 @@
     const text = new TextEncoder();
     const pass = (message) => controller.enqueue(text.encode(message + "\n\n"));
     for (let response = first;; response = await send(request.clone())) {
-      if (!response.ok) throw new Error(await describeEnd(response));
+      if (!response.ok) throw new Error(describeEnd(response));
       own.reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       const read = () => own.reader.read().catch(() => ({ done: true })); // an interrupted stream ends
       let rest = "";

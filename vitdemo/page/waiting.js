@@ -1,7 +1,6 @@
 // Shows that the connection is lost, or the queue position of a request that has waited for more than a second.
-import { fill, fillPlural, TEXTS } from "./texts.js";
+import { fillPlural } from "./texts.js";
 
-const texts = TEXTS.page;
 const SHOWN_AFTER = 1000;
 const FORGOTTEN_AFTER = 60000; // milliseconds without a message after which a request counts as abandoned
 const waiting = new Map(); // event id -> {since, heard, rank, eta}
@@ -9,8 +8,15 @@ let timer = null;
 let isLost = false; // whether the server does not respond
 
 function describeWait({ rank, eta }) {
-  const wait = eta >= 1 ? fill(texts.busy_wait, { seconds: Math.ceil(eta) }) : "";
-  return rank ? fillPlural(texts, "busy", rank, { wait }) : fill(texts.busy_next, { wait });
+  const wait = eta >= 1 ? ` (about ${Math.ceil(eta)} s)` : "";
+  return rank
+    ? fillPlural(
+      rank,
+      "The server is busy: {count} request is ahead of yours{wait}.",
+      "The server is busy: {count} requests are ahead of yours{wait}.",
+      { wait },
+    )
+    : `The server is busy: your request is next${wait}.`;
 }
 
 function draw() {
@@ -23,7 +29,7 @@ function draw() {
     document.querySelector(".gradio-container").append(line);
   }
   const busy = late.length ? describeWait(late.reduce((a, b) => (a.rank > b.rank ? a : b))) : "";
-  const text = isLost ? texts.connection_lost : busy;
+  const text = isLost ? "Connection lost, trying again." : busy;
   if (line && line.textContent !== text) line.textContent = text;
   if (!waiting.size) {
     clearInterval(timer);

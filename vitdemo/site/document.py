@@ -12,7 +12,7 @@ from string import Template
 
 from vitdemo.page import modules
 from vitdemo.page.image_sources import list_photos
-from vitdemo.page.texts import LANGUAGE
+from vitdemo.page.modules import LANGUAGE
 from vitdemo.page.theme import build_style
 
 FOLDER = Path(__file__).parent

@@ -176,7 +176,7 @@ def test_the_time_of_the_maps_is_measured_before_the_start(context, monkeypatch)
     while (data := similar_images.maps_payload(context, state).data)["is_measuring"]:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert re.search(r"take about \d+ (s|min) on this machine", data["message"])
+    assert re.search(r"takes? about \d+ (s|min) on this machine", data["message"])
 
 
 def test_the_time_of_a_map_grows_like_n_log_n():

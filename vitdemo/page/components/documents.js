@@ -1,6 +1,5 @@
 // Documents: the blocks of vitdemo/documents, each drawn with the function of its kind.
 import { markup, nothing, render } from "../markup.js";
-import { TEXTS } from "../texts.js";
 import { drawLazily } from "./lazy.js";
 import { drawStroke } from "./line_plots.js";
 import { drawMapRow } from "./maps.js";
@@ -44,7 +43,7 @@ function drawChange([name, before, now]) {
 }
 
 function drawProbabilityChange({ title, rows = [], heads }) {
-  const head = ["", "", ...heads, TEXTS.documents.change].map((text) =>
+  const head = ["", "", ...heads, "change"].map((text) =>
     text ? markup`<th scope="col">${text}</th>` : markup`<td></td>`
   );
   return markup`<section class="card"><h3>${drawMarkdown(title)}</h3><table class="moved">

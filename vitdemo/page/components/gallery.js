@@ -3,11 +3,9 @@
 import { isMissingDataset } from "../data/download/view.js";
 import { markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
-import { fill, fillPlural, formatNumber, TEXTS } from "../texts.js";
+import { fill, fillPlural, formatNumber } from "../texts.js";
 import { createRoving, drawNotice, formatProbability, formatSheetStyle } from "./shared.js";
 import { drawTable } from "./table.js";
-
-const texts = TEXTS.gallery;
 
 // A change of `filters` leads back to the first page of the gallery, unless the same change chooses a page.
 export function resetPageOf(prefix, filters) {
@@ -20,11 +18,13 @@ export function resetPageOf(prefix, filters) {
 
 // Number of images and the visible range; screen readers read it out when it changes.
 function drawCount({ count, start, page, sentence }) {
-  const images = count ? fillPlural(texts, "images", count) : texts.no_image;
+  const images = count ? fillPlural(count, "{count} image", "{count} images") : "No image";
   if (isMissingDataset(sentence)) return images;
   const [first, last] = [start + 1, Math.min(start + page, count)].map(formatNumber);
-  const words = count > page ? fill(texts.range, { images, first, last }) : images;
-  return markup`${words}<small>${count ? texts.captions : ""}</small>`;
+  const words = count > page ? `${images}, ${first} to ${last} shown` : images;
+  return markup`${words}<small>${
+    count ? ". Captions: true class → predicted class, and confidence" : ""
+  }</small>`;
 }
 
 function drawImageButton(picture, at, value, names) {
@@ -35,19 +35,24 @@ function drawImageButton(picture, at, value, names) {
     return `${name}: ${said}${said === truth ? " ✓" : ""} ${formatProbability(share)}`;
   });
   const rows = Math.ceil(value.pictures.length / value.columns);
-  const spoken = fill(predicted === truth ? texts.spoken_correct : texts.spoken_wrong, {
-    number: picture.number,
-    truth,
-    predicted,
-    model: value.model,
-    confidence: formatProbability(confidence),
-  });
+  const spoken = fill(
+    predicted === truth
+      ? "Test image {number}: {truth}, classified correctly by {model} with {confidence} confidence"
+      : "Test image {number}: {truth}, predicted as {predicted} by {model} with {confidence} confidence",
+    {
+      number: picture.number,
+      truth,
+      predicted,
+      model: value.model,
+      confidence: formatProbability(confidence),
+    },
+  );
   const click = () => store.openImage({ ...value.opening, image: picture.image });
-  return markup`<button type="button" aria-label=${[spoken, ...lines, texts.open].join(". ")}
+  return markup`<button type="button" aria-label=${[spoken, ...lines, "Open in Explore."].join(". ")}
     data-pick=${picture.number} tabindex=${at ? -1 : 0} @click=${click}>
-    <span class="thumb" style=${formatSheetStyle(value.sheet, at, value.columns, rows)} title=${
-    fill(texts.test_image, { number: picture.number })
-  }></span>
+    <span class="thumb" style=${
+    formatSheetStyle(value.sheet, at, value.columns, rows)
+  } title="Test image ${picture.number}"></span>
     <b>${predicted === truth ? `${truth} ✓` : `${truth} → ${predicted}`}</b>
     <span>${formatProbability(confidence)}</span>
     ${lines.map((text) => markup`<small>${text}</small>`)}
@@ -61,7 +66,7 @@ function listPredictions({ model, models, pictures }) {
     { number, true: truth, answers },
   ) => [number, truth, ...names.map((name) => formatPrediction(answers[models.indexOf(name)]))];
   return drawTable({
-    columns: [texts.number_column, texts.true_column, ...names],
+    columns: ["Test image", "True class", ...names],
     rows: pictures.map(makeRow),
   });
 }
@@ -95,17 +100,17 @@ export function createGallery(place, prefix) {
       markup`<div class="top">
           <p class="found" role="status">${drawCount(value)}</p>
           <label class="wanted" ?hidden=${!sheet}><input type="checkbox" .checked=${showsAll}
-            @change=${showAll}>${` ${texts.all_models}`}</label>
+            @change=${showAll}> Show all models' predictions</label>
         </div>
-        <div role="group" aria-label=${texts.label} class=${looks.join(" ")} @focusin=${keys.focus}
+        <div role="group" aria-label="Test images" class=${looks.join(" ")} @focusin=${keys.focus}
           @keydown=${keys.press}>${sentence ? drawNotice(sentence) : nothing}${
         sheet ? value.pictures.map((picture, i) => drawImageButton(picture, i, value, names)) : drawList()
       }</div>
         <div class="turns" ?hidden=${isMissing || count <= page}>
           <button type="button" class="earlier" ?disabled=${start === 0}
-            @click=${() => turnPages(-1)}>${texts.previous}</button>
+            @click=${() => turnPages(-1)}>Previous images</button>
           <button type="button" class="later" ?disabled=${start + page >= count}
-            @click=${() => turnPages(1)}>${texts.next}</button>
+            @click=${() => turnPages(1)}>Next images</button>
         </div>`,
       gallery,
     );

@@ -1,6 +1,5 @@
 // Table of coloured cells with a number or a name in each; cells with a `pick` are real buttons.
 import { markup, nothing } from "../markup.js";
-import { TEXTS } from "../texts.js";
 import { drawLazily } from "./lazy.js";
 import { createRoving, getColour } from "./shared.js";
 import { drawTable } from "./table.js";
@@ -89,4 +88,4 @@ export const drawCaption = (text, label = "") =>
 
 // A caption that is hidden until the user opens it.
 export const drawAbout = (text) =>
-  markup`<details class="vd-numbers"><summary>${TEXTS.grid.about}</summary>${drawCaption(text)}</details>`;
+  markup`<details class="vd-numbers"><summary>About</summary>${drawCaption(text)}</details>`;

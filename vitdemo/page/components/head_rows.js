@@ -1,15 +1,14 @@
 // The grid of all heads in an attention view: a thumbnail per head, and a thumbnail of another map per layer.
 import { markup, nothing, render } from "../markup.js";
-import { fill, TEXTS } from "../texts.js";
+import { fill, ROW, THUMBNAIL_HEAD } from "../texts.js";
 import { makeHeadRows } from "./matrices.js";
 import { addRoving, makeRange } from "./shared.js";
 
-const texts = TEXTS.attention_maps;
 const COLUMNS = {
-  mean: texts.column_mean,
-  rollout: texts.column_rollout,
-  similar: texts.column_similar,
-  norm: texts.column_norm,
+  mean: "mean",
+  rollout: "rollout",
+  similar: "similar",
+  norm: "norm",
 };
 
 // Arrange layers in blocks next to each other, with the number of blocks that gives the largest thumbnails.
@@ -32,9 +31,9 @@ const isHead = (of) => of === "head" || of === "norm-head"; // other sources com
 // Headings above the heads of a block; `over` is the number of columns they span.
 function makeHeadHeadings(heads, order, side) {
   if (order !== "own") {
-    return [{ text: order === "distance" ? texts.by_distance : texts.by_entropy, over: heads }];
+    return [{ text: order === "distance" ? "nearest → farthest" : "focused → spread", over: heads }];
   }
-  const first = side > 40 ? texts.first_head : texts.first_head_short;
+  const first = side > 40 ? "head 1" : "h1";
   return makeRange(heads, (i) => ({ text: i ? i + 1 : first, over: 1 }));
 }
 
@@ -57,8 +56,10 @@ function drawThumbnail(look, { of, layer, head, chip }, source, choose) {
     values[layer - 1][head - 1].toFixed(2)
   );
   const text = isHead(of)
-    ? (of === "norm-head" ? texts.thumbnail_norm_head : texts.thumbnail_head)
-    : texts.thumbnail;
+    ? (of === "norm-head"
+      ? "Layer {layer}, head {head}: norm-weighted, distance {distance} patches, entropy {entropy} bits"
+      : THUMBNAIL_HEAD)
+    : "Layer {layer}, {source}";
   const label = fill(text, { layer, head, distance, entropy, source });
   return markup`<button type="button" class=${isHead(of) ? "" : "row"} title=${label} aria-label=${label}
     @click=${() => choose(isHead(of) ? { of, layer, head } : { of, layer })}><canvas width="1"
@@ -88,9 +89,9 @@ export function createHeadGrid(place, sources, choose) {
       ...(mixed ? [] : [{ of: other, layer: i + 1, head: 1, chip: "" }]),
     ]);
     const drawRow = (cells, layer) =>
-      markup`<span class="side" title=${mixed ? "" : fill(texts.row, { layer })}>${
-        mixed ? "" : layer
-      }</span>${cells.map((cell) => drawThumbnail(look, cell, sources[cell.of], choose))}`;
+      markup`<span class="side" title=${mixed ? "" : fill(ROW, { layer })}>${mixed ? "" : layer}</span>${
+        cells.map((cell) => drawThumbnail(look, cell, sources[cell.of], choose))
+      }`;
     function drawBlocks(isInTwoLines) {
       const titles = drawHeadings(
         makeHeadHeadings(look.heads, order, side),

@@ -1,9 +1,6 @@
 // Draws the text next to the page's name, and the problems below it.
 import { markup, render } from "../markup.js";
-import { TEXTS } from "../texts.js";
 import { drawNotice, parsePayload } from "./shared.js";
-
-const texts = TEXTS.header;
 
 // Jump to the map by a script, since gradio blocks jumps within the page, and the map's tab may be closed.
 function skipToMap(event) {
@@ -20,9 +17,9 @@ export function mount({ element, props, watch }) {
   function draw() {
     const { words = "", problems = [] } = parsePayload(props) || {};
     render(
-      markup`<a class="skip" href="#attention" @click=${skipToMap}>${texts.skip}</a>
-      <h1>${texts.title}</h1>
-      <p>${texts.purpose} <span>${words}</span></p>
+      markup`<a class="skip" href="#attention" @click=${skipToMap}>Skip to the attention map</a>
+      <h1>vitdemo</h1>
+      <p>Explore how Vision Transformers learn and what they attend to. <span>${words}</span></p>
       <div class="problems">${problems.map(drawNotice)}</div>`,
       element,
     );

@@ -14,11 +14,10 @@
 // A line is { run, name, x: [...], y: [...], colour, dashed, faint, sign, points: draw a dot at every point,
 // read: include it in the readings, epochs: [...] or null }.
 import { makeElement, markup, nothing, render, shapes } from "../markup.js";
-import { fill, TEXTS } from "../texts.js";
+import { DOWNLOAD_CSV } from "../texts.js";
 import { drawNotice, formatCsv, saveText } from "./shared.js";
 import { drawTable } from "./table.js";
 
-const texts = TEXTS.line_plots;
 const [LEFT, TOP] = [54, 8];
 const SIZE = [480, 240];
 const SMALL = [340, 220]; // on a phone, whose labels would be too small otherwise
@@ -142,7 +141,7 @@ function describeReadings(plot, x) {
       const numbers = own.map(({ name, y }) => (own.length > 1 ? `${name} ` : "") + formatValue(y[i])).join(
         ", ",
       );
-      const name = own[0].epochs ? fill(texts.epoch, { run, epoch: own[0].epochs[i] }) : run;
+      const name = own[0].epochs ? `${run} (epoch ${own[0].epochs[i]})` : run;
       said.set(at, [
         ...(said.get(at) ?? [`${x} ${formatShort(at)}`]),
         `${name}: ${numbers}${plot.unit === "%" ? "" : " "}${plot.unit}`,
@@ -217,9 +216,9 @@ function findNearest(all, at) {
 export const drawStroke = (kind, colour) => markup`<i class=${kind} style="color: ${colour}"></i>`;
 
 function drawEntry({ name, colour, lighter, sign }) {
-  const second = lighter ? [drawStroke("dashed", lighter), texts.training] : [];
+  const second = lighter ? [drawStroke("dashed", lighter), "training"] : [];
   const mark = sign ? markup`<b style="color: ${colour}">${sign}</b>` : nothing;
-  const said = lighter === undefined ? [] : [texts.validation, ...second];
+  const said = lighter === undefined ? [] : ["validation", ...second];
   return markup`<span><strong>${name}</strong>${drawStroke("", colour)}${mark}${said}</span>`;
 }
 
@@ -232,7 +231,7 @@ export function createLinePlots(root, { listen = () => {}, hasSlider = true } = 
   render(
     markup`<div class="problem"></div><div class="legend"></div><p class="note"></p>${
       hasSlider ? readerMarkup : nothing
-    }<div class="plots"></div><p class="save"><button type="button" class="csv">${TEXTS.shared.download_csv}</button></p>`,
+    }<div class="plots"></div><p class="save"><button type="button" class="csv">${DOWNLOAD_CSV}</button></p>`,
     root,
   );
   const [problem, legend, note, plots, saving] = [...root.children].filter((each) =>
@@ -286,7 +285,7 @@ export function createLinePlots(root, { listen = () => {}, hasSlider = true } = 
     places = [...new Set(found.flat().map(([at]) => at))].sort((a, b) => a - b);
     render(all.map((plot, i) => drawFigure(plot, x, found[i], choose, windowClass)), plots);
     slider.hidden = !hasSlider || !x || !all.length;
-    title.textContent = fill(texts.show_values, { x: x ?? "" });
+    title.textContent = `Show values at ${x ?? ""}`;
     reader.max = Math.max(0, places.length - 1);
     if (x) showValues(places.includes(before) ? before : "");
     saving.hidden = !drawn.csv;

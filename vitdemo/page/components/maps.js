@@ -1,18 +1,18 @@
 // The block MapRow of a document: maps next to each other, each over the model's input image.
 import { makeElement, markup, nothing } from "../markup.js";
-import { fill, TEXTS } from "../texts.js";
+import { fill, PNG, SAVE_AS_PNG } from "../texts.js";
 import { drawGrid } from "./grid.js";
 import { drawLazily } from "./lazy.js";
 import { saveMaps } from "./map_files.js";
 import { drawValues, findLargest, formatRamp } from "./shared.js";
 
-const texts = TEXTS.maps;
+const OWN_MAXIMUM = "the map's own maximum";
 
 function drawNumbers({ values, fraction }) {
   const unit = fraction ? 1 : findLargest(values.flat()) || 1;
   const makeCell = (value) => ({ text: ((100 * value) / unit).toFixed(1) });
   return drawGrid({
-    caption: fraction ? texts.in_percent : texts.in_percent_of_largest,
+    caption: fraction ? "Values are in percent." : "Values are in percent of the largest absolute value.",
     corner: "",
     columns: values[0].map((_, i) => ({ text: i + 1 })),
     rows: values.map((row, i) => ({ name: i + 1, cells: row.map(makeCell) })),
@@ -22,7 +22,7 @@ function drawNumbers({ values, fraction }) {
 // Buttons that save the map for slides; `ends` are the labels of the colours.
 function drawSaveButtons({ alt, caption, head, lines = [], signed, title }, image, canvas, ends) {
   const side = 640;
-  const [from, to] = signed ? ends : ["0", texts.own_maximum];
+  const [from, to] = signed ? ends : ["0", OWN_MAXIMUM];
   const makeFigure = () => ({
     title: [head, title].filter(Boolean).join(": "),
     notes: [alt, ...lines, caption].filter(Boolean).map((text) => text.replaceAll("**", "")),
@@ -33,7 +33,7 @@ function drawSaveButtons({ alt, caption, head, lines = [], signed, title }, imag
     scale: { from, to, signed },
     opacity: Number(getComputedStyle(canvas).opacity),
   });
-  const formats = { png: [TEXTS.page.png, TEXTS.page.save_as_png], svg: [texts.svg, texts.save_as_svg] };
+  const formats = { png: [PNG, SAVE_AS_PNG], svg: ["SVG", "Save as SVG: {name}"] };
   return Object.entries(formats).map(([format, [text, label]]) =>
     markup`<button type="button" aria-label=${fill(label, { name: alt })}
       @click=${() => saveMaps(makeFigure(), alt, format)}>${text}</button>`
@@ -49,9 +49,7 @@ function drawFigure(panel, ends, { name, score, point } = {}) {
   drawValues(canvas, values.flat(), [values.length, values[0].length], { signed });
   const [enter, leave] = point ? [() => point(true), () => point(false)] : [nothing, nothing];
   const drawBadge = () => markup`<span class="badge" title=${panel.badge_title ?? nothing}>${badge}</span>`;
-  const more = markup`<details><summary>${texts.numbers}</summary>${
-    drawLazily(() => drawNumbers(panel))
-  }</details>`;
+  const more = markup`<details><summary>Numbers</summary>${drawLazily(() => drawNumbers(panel))}</details>`;
   return markup`<figure data-map=${
     name ?? nothing
   } @pointerenter=${enter} @focusin=${enter} @pointerleave=${leave}
@@ -79,7 +77,7 @@ export function drawMapRow(
     ${sentence ? markup`<p class="vd-notice sentence" role="status">${sentence}</p>` : nothing}
     ${intro ? markup`<p class="intro">${intro}</p>` : nothing}
     <div class="panels">${panels.map((panel, i) => drawFigure(panel, ends, decorations[i]))}</div>
-    <div class="legends">${hasPlain ? drawScale(false, "0", texts.own_maximum) : nothing}${
+    <div class="legends">${hasPlain ? drawScale(false, "0", OWN_MAXIMUM) : nothing}${
     hasSigned ? drawScale(true, ...ends) : nothing
   }${legend}</div>
   </div>`;

@@ -3,10 +3,9 @@
 // `sets` added: {"head": attention weights, "rollout", "similar": token similarity, "norm-head": norm-weighted attention
 // or null}. A set is {files (URLs), rows, layers (the loaded files), coming (their promises while they are loaded)}.
 import { render } from "../markup.js";
-import { fill, TEXTS } from "../texts.js";
 import { drawNotice, makeRange } from "./shared.js";
 
-const texts = TEXTS.matrices;
+const BOTH_TOKENS = "both tokens together";
 const [HALF, SINGLE] = [0x316d6476, 0x31666476]; // "vdm1", "vdf1"
 const HEADER = 20; // bytes: magic, layers, maps, rows, columns, each as uint32
 
@@ -24,12 +23,16 @@ for (let bits = 0; bits < 65536; bits++) {
 // Load a file of vitdemo/page/components/matrix_file.py: {layers, maps, rows, columns, halves or singles}.
 export async function loadMatrices(url) {
   const response = await fetch(url);
-  if (!response.ok) throw new Error(fill(texts.not_loaded, { status: response.status }));
+  if (!response.ok) {
+    throw new Error(
+      `The attention weights could not be loaded (HTTP status ${response.status}). Reload the page.`,
+    );
+  }
   const buffer = await response.arrayBuffer();
   const [magic, layers, maps, rows, columns] = new Uint32Array(buffer, 0, 5);
   const values = new (magic === SINGLE ? Float32Array : Uint16Array)(buffer, HEADER);
   if ((magic !== HALF && magic !== SINGLE) || values.length !== layers * maps * rows * columns) {
-    throw new Error(texts.damaged);
+    throw new Error("The file of attention weights is damaged. Reload the page.");
   }
   return { layers, maps, rows, columns, [magic === SINGLE ? "singles" : "halves"]: values };
 }
@@ -63,7 +66,7 @@ export function createFileView(getFile, draw) {
 export function listTokens(value) {
   const [, stop] = value.answer;
   const p = value.prefix.length;
-  const formatName = (label) => fill(texts.named_token, { token: label });
+  const formatName = (label) => `the ${label}`;
   const found = value.prefix.map((label, i) => ({
     code: `t${i}`,
     name: /^register/.test(label) ? label : formatName(label),
@@ -71,9 +74,9 @@ export function listTokens(value) {
     indices: [i],
   }));
   if (stop === 2) {
-    found.push({ code: "both", name: texts.both_tokens, label: texts.both_tokens, indices: [0, 1] });
+    found.push({ code: "both", name: BOTH_TOKENS, label: BOTH_TOKENS, indices: [0, 1] });
   }
-  const mean = texts.mean_of_patches;
+  const mean = "mean of the patches";
   found.push({
     code: "mean",
     name: formatName(mean),
@@ -91,7 +94,7 @@ export function getPatch(look, number) {
   const [row, column] = [Math.floor(number / columns) + 1, (number % columns) + 1];
   return {
     code: `${row},${column}`,
-    name: fill(texts.patch, { row, column }),
+    name: `the patch in row ${row}, column ${column}`,
     indices: [look.prefix.length + number],
     number,
   };

@@ -2,10 +2,7 @@
 // attribute that no_model.css reads.
 import { markup, render as draw } from "../markup.js";
 import * as store from "../store.js";
-import { TEXTS } from "../texts.js";
 import { openForm } from "../training/train_model/view.js";
-
-const texts = TEXTS.no_model;
 
 function openTraining() {
   store.openTab("training");
@@ -15,9 +12,9 @@ function openTraining() {
 store.define("no_model", {
   render(element) {
     draw(
-      markup`<section class="vd-no-model"><h2>${texts.title}</h2><p>${texts.purpose}</p>
-        <button type="button" class="vd-download primary" @click=${openTraining}>${texts.train}</button>
-        <p class="pretrained">${texts.pretrained}</p></section>`,
+      markup`<section class="vd-no-model"><h2>No trained model</h2><p>Attention maps, test results and learning curves appear after a training run.</p>
+        <button type="button" class="vd-download primary" @click=${openTraining}>Train a model</button>
+        <p class="pretrained">You can also add a pretrained model under 'More models'.</p></section>`,
       element,
     );
   },

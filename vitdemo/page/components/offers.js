@@ -2,11 +2,12 @@
 import { drawDatasetCard, isMissingDataset } from "../data/download/view.js";
 import * as store from "../store.js";
 import { markup, render } from "../markup.js";
-import { TEXTS } from "../texts.js";
 import { createRoving, formatSheetStyle, parsePayload } from "./shared.js";
 
+const PHOTOS = "Photos";
+const TEST_IMAGES = "Test images";
+
 export function mount({ element, props, trigger, watch }) {
-  const texts = TEXTS.offers;
   const countColumns = ([first]) =>
     getComputedStyle(first.parentElement).gridTemplateColumns.split(" ").length;
   const keys = createRoving(countColumns);
@@ -30,12 +31,10 @@ export function mount({ element, props, trigger, watch }) {
     const showOthers = () => trigger("others");
     render(
       markup`<div class="offers">
-        <div class="group photos" ?hidden=${!photos}><p>${texts.photos}</p>${
-        drawTiles(photos, texts.photos)
-      }</div>
+        <div class="group photos" ?hidden=${!photos}><p>${PHOTOS}</p>${drawTiles(photos, PHOTOS)}</div>
         <div class="group tests" ?hidden=${!tests}>
-          <p>${texts.test_images} <button type="button" class="others" @click=${showOthers}>${texts.show_others}</button></p>
-          ${drawTiles(tests, texts.test_images)}
+          <p>${TEST_IMAGES} <button type="button" class="others" @click=${showOthers}>Show other images</button></p>
+          ${drawTiles(tests, TEST_IMAGES)}
         </div>
         <div class="sentence">${isMissing ? drawDatasetCard("compact") : sentence}</div>
       </div>`,

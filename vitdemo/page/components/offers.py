@@ -12,12 +12,6 @@ from gradio.events import EventListener
 
 from vitdemo.page.components import View
 
-TEXTS = {
-    "photos": "Photos",
-    "test_images": "Test images",
-    "show_others": "Show other images",
-}
-
 
 class ExampleImages(View):
     """Example images; for the event `others`, see the module docstring."""

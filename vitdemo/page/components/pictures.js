@@ -1,6 +1,5 @@
 // Draws the images and maps of pictures.py side by side.
 import { makeElement, markup, nothing } from "../markup.js";
-import { TEXTS } from "../texts.js";
 import { drawFoldedGrid } from "./grid.js";
 import { createRoving, drawValues, formatSheetStyle } from "./shared.js";
 
@@ -19,7 +18,7 @@ function drawMap({ values, signed, alt }) {
 }
 
 const drawNumbers = (values) =>
-  drawFoldedGrid(TEXTS.pictures.values, "", values.map((line) => line.map((value) => value.toFixed(2))));
+  drawFoldedGrid("Values", "", values.map((line) => line.map((value) => value.toFixed(2))));
 
 export function drawImageRow({ items, sheet, width }, pick) {
   const images = items.filter(({ values }) => !values);

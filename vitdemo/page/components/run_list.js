@@ -1,9 +1,6 @@
 // This script runs once: the template does not contain the value, so gradio never redraws it.
 import { markup, nothing, render } from "../markup.js";
-import { fill, TEXTS } from "../texts.js";
 import { drawStroke } from "./line_plots.js";
-
-const texts = TEXTS.run_list;
 
 export function mount({ element, props, trigger, watch }) {
   const place = element.querySelector("div");
@@ -33,11 +30,9 @@ export function mount({ element, props, trigger, watch }) {
 
   const drawRunBox = (name, ticked) => drawCheckbox([name], ticked, { value: name });
   const drawGroupBox = ([title, names], ticked) =>
-    drawCheckbox(names, ticked, { label: fill(texts.select_all, { group: title }) });
+    drawCheckbox(names, ticked, { label: `Select all: ${title}` });
   const drawCount = (names, ticked) =>
-    markup`<b>${
-      fill(texts.chosen, { chosen: names.filter((name) => ticked.has(name)).length, runs: names.length })
-    }</b>`;
+    markup`<b>${names.filter((name) => ticked.has(name)).length} of ${names.length}</b>`;
 
   // A group that can be folded.
   function drawFold(group, ticked, isOpen) {
@@ -49,8 +44,8 @@ export function mount({ element, props, trigger, watch }) {
         <summary>${title}${drawCount(names, ticked)}</summary>
         <div class="runs">${names.map(drawRun)}</div>
       </details>
-      <button type="button" aria-label=${fill(texts.select_only_group, { group: title })}
-        @click=${() => choose(new Set(names))}>${texts.select_only}</button>
+      <button type="button" aria-label="Select only these: ${title}"
+        @click=${() => choose(new Set(names))}>select only these</button>
     </div>`;
   }
 
@@ -78,12 +73,11 @@ export function mount({ element, props, trigger, watch }) {
   function drawLegend(groups, folded, folds, ticked) {
     const others = folded.flatMap(([, names]) => names);
     const added = others.filter((name) => ticked.has(name));
-    const { validation, training } = TEXTS.line_plots;
     const hasTraining = Object.values(props.looks ?? {}).some(({ lighter }) => lighter);
     return markup`${groups.map((group) => drawEntries(group, ticked))}
       <div class="entries added">${added.map((name) => drawEntry(name, ticked))}</div>
-      <span class="key" ?hidden=${!ticked.size}>${drawStroke("", "")}${validation}${
-      hasTraining ? [drawStroke("dashed", ""), training] : nothing
+      <span class="key" ?hidden=${!ticked.size}>${drawStroke("", "")}validation${
+      hasTraining ? [drawStroke("dashed", ""), "training"] : nothing
     }</span>
       <details class="more" ?hidden=${!folds.length}>
         <summary>${props.more}${drawCount(others, ticked)}</summary><div>${folds}</div>

@@ -18,13 +18,6 @@ from vitdemo.page.components.run_choice import MAX_NAME_LENGTH, RunGroups
 MAX_NAMES = 1000  # maximum number of runs from the browser
 NOT_CHOSEN = [""]  # unlike an empty list, which means that no run is ticked
 
-TEXTS = {
-    "select_all": "Select all: {group}",
-    "select_only": "select only these",
-    "select_only_group": "Select only these: {group}",
-    "chosen": "{chosen} of {runs}",
-}
-
 
 class RunList(View):
     """Checkboxes of run `groups`; the value is the list of ticked run names, in list order."""

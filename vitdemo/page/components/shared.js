@@ -1,9 +1,7 @@
 // Functions shared by the components: map colours, number formats, messages, files, keyboard navigation.
 import { COLOUR_MAPS } from "../generated.js";
 import { markup, nothing } from "../markup.js";
-import { TEXTS } from "../texts.js";
 
-const texts = TEXTS.shared;
 const decodeBytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 const COLOURS = { plain: decodeBytes(COLOUR_MAPS.sequential), signed: decodeBytes(COLOUR_MAPS.diverging) }; // 256 x RGB
 // The colour [red, green, blue] at a position from 0 (lower end) to 1 (upper end) of the colour map.
@@ -215,7 +213,9 @@ export function createCamera(video, showMessage) {
   }
   async function open() {
     if (!navigator.mediaDevices?.getUserMedia) {
-      showMessage(texts.camera_blocked);
+      showMessage(
+        "The browser blocks the camera, because it requires HTTPS or localhost. Upload a photo instead.",
+      );
       return false;
     }
     try {
@@ -225,7 +225,11 @@ export function createCamera(video, showMessage) {
       return true;
     } catch (error) {
       close();
-      showMessage(error.name === "NotAllowedError" ? texts.camera_denied : texts.camera_missing);
+      showMessage(
+        error.name === "NotAllowedError"
+          ? "Access to the camera was denied. Allow it in the browser settings."
+          : "No camera was found. Upload a photo instead.",
+      );
       return false;
     }
   }

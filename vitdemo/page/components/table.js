@@ -1,9 +1,8 @@
 // Table of table.py: sorted by a click on a column's name, copied as Markdown, saved as CSV.
 import { markup, nothing, render } from "../markup.js";
-import { fill, TEXTS } from "../texts.js";
+import { DOWNLOAD_CSV, fill } from "../texts.js";
 import { copyText, drawActionButton, formatCsv, saveText } from "./shared.js";
 
-const texts = TEXTS.table;
 const NEXT = { none: "ascending", ascending: "descending", descending: "none" };
 const collator = new Intl.Collator("en", { numeric: true });
 const asCell = (cell) =>
@@ -65,7 +64,7 @@ function makeCsvRows(columns, rows) {
   const head = [
     ...columns.map(({ label }) => label),
     ...spread.flatMap((i) =>
-      [texts.low_end, texts.high_end].map((end) => fill(end, { column: columns[i].label }))
+      ["{column}, low", "{column}, high"].map((end) => fill(end, { column: columns[i].label }))
     ),
   ];
   const exportText = (text) =>
@@ -95,17 +94,17 @@ function formatMarkdown(columns, rows) {
 function drawTools(file, columns, rows, told, showMessage) {
   async function copy() {
     const isCopied = await copyText(formatMarkdown(columns, rows), `${file}.md`, "text/markdown");
-    showMessage(isCopied ? texts.copied : fill(texts.saved, { file: `${file}.md` }));
+    showMessage(isCopied ? "Copied." : `Saved as ${`${file}.md`}.`);
   }
   const save = () => saveText(formatCsv(makeCsvRows(columns, rows)), `${file}.csv`, "text/csv");
   return markup`<div class="vd-tools">
-    ${drawActionButton(texts.copy, copy)} ${drawActionButton(TEXTS.shared.download_csv, save)}
+    ${drawActionButton("Copy as Markdown", copy)} ${drawActionButton(DOWNLOAD_CSV, save)}
     <span class="vd-told" role="status">${told ?? ""}</span>
   </div>`;
 }
 
 const drawExplanations = (pairs) =>
-  markup`<details class="vd-words"><summary>${texts.explanation}</summary><dl>${
+  markup`<details class="vd-words"><summary>Explanation of the columns</summary><dl>${
     pairs.map(([title, text]) => markup`<dt>${title}</dt><dd>${text}</dd>`)
   }</dl></details>`;
 
@@ -147,7 +146,7 @@ class DataTable extends HTMLElement {
     const { unfolded } = this.#order;
     return markup`<div class="vd-tools"><button type="button" class="vd-download"
       aria-expanded=${String(Boolean(unfolded))} @click=${() => this.#change({ unfolded: !unfolded })}>${
-      fill(unfolded ? texts.hide : texts.show, { rows })
+      fill(unfolded ? "Hide {rows}" : "Show {rows}", { rows })
     }</button></div>`;
   }
 

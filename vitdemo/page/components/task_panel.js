@@ -1,24 +1,22 @@
 // Buttons that start tasks of bridge.py, Cancel while a task runs, and the progress of the task.
 import { makeElement, markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
-import { fill, formatNumber, TEXTS } from "../texts.js";
+import { CANCEL, formatNumber } from "../texts.js";
 import { drawNotice } from "./shared.js";
 
-const texts = TEXTS.task_panel;
-
 function describeSteps(done, total, unit) {
-  if (!total) return fill(texts.seconds, { seconds: done });
-  return fill(texts.done, { done: formatNumber(done), total: formatNumber(total), unit });
+  if (!total) return `${done} s`;
+  return `${formatNumber(done)} of ${formatNumber(total)} ${unit}`;
 }
 
 // The progress of a task in `place`: `show(message)` draws a message or, at the end, only its error. `unit` is the noun
 // for steps ("": no steps are shown). A task without a total reports seconds. `others` are elements after the text.
-export function createProgressLine(unit = texts.steps, ...others) {
+export function createProgressLine(unit = "steps", ...others) {
   const place = makeElement(markup`<div class="vd-progress"></div>`);
 
   function show({ done, total, text, end, error, isStopping }) {
     if (end) return render(error ? drawNotice(error) : nothing, place);
-    const label = isStopping ? texts.stopping : text || texts.waiting;
+    const label = isStopping ? "Stopping …" : text || "Waiting for the server";
     const steps = text && unit ? describeSteps(done, total, unit) : "";
     return render(
       markup`<p><progress aria-label=${label} max=${total || 1} value=${
@@ -57,7 +55,7 @@ export function createTaskPanel(
         begin(each)}>${(last && each === started && each.busy) || each.text}</button>`;
     const drawCancel = () =>
       markup`<button type="button" class="vd-download" id=${cancelId} ?disabled=${last.isStopping} @click=${() =>
-        store.stopTask()}>${texts.cancel}</button>`;
+        store.stopTask()}>${CANCEL}</button>`;
     render(markup`${starts.map(drawStart)}${last ? drawCancel() : nothing}`, buttons);
   }
 

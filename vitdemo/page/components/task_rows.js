@@ -1,16 +1,12 @@
 // Rows of tasks (training runs, downloads) with state, progress and buttons; see task_list.py. Each task and each of
 // its actions has its own element: if the actions change during a click, no other action is pressed.
 import { markup, nothing, render } from "../markup.js";
-import { fill, TEXTS } from "../texts.js";
+import { CANCEL } from "../texts.js";
 import { createEventData } from "./shared.js";
-
-const texts = TEXTS.task_rows;
 
 function drawProgressBar({ done, name, title }) {
   const percent = Math.round(100 * done);
-  return markup`<div class="bar" role="progressbar" aria-label=${
-    fill(texts.progress, { task: title || name })
-  }
+  return markup`<div class="bar" role="progressbar" aria-label="Progress of ${title || name}"
     aria-valuenow=${percent} aria-valuemin="0" aria-valuemax="100"><i style="width: ${percent}%"></i></div>`;
 }
 
@@ -45,11 +41,11 @@ export function createTaskRows(root, empty, act) {
   function drawButtons({ name, title, actions }) {
     const task = title || name;
     if (asking === name) {
-      const confirm = fill(texts.delete_task, { task });
-      const keep = fill(texts.keep_task, { task });
-      return markup`<span class="words">${texts.confirm}</span>${
-        updateButton(name, "confirm", texts.delete, confirm, () => choose("discard", name))
-      }${updateButton(name, "keep", TEXTS.task_panel.cancel, keep, () => ask(name, false))}`;
+      const confirm = `Delete ${task} permanently`;
+      const keep = `Do not delete ${task}`;
+      return markup`<span class="words">Delete the run folder permanently?</span>${
+        updateButton(name, "confirm", "Delete", confirm, () => choose("discard", name))
+      }${updateButton(name, "keep", CANCEL, keep, () => ask(name, false))}`;
     }
     return actions.map(([action, label]) =>
       updateButton(

@@ -1,7 +1,6 @@
 // Uploads of chosen files and folders.
-import { fill, fillPlural, TEXTS } from "../texts.js";
+import { fillPlural, UPLOAD_FAILED } from "../texts.js";
 
-const texts = TEXTS.uploads;
 const MAX_FILE_BYTES = 60e6; // the server has the same limit
 
 // Return the chosen files. The value is cleared so that the same files can be chosen again.
@@ -15,14 +14,14 @@ export function takeFiles(input) {
 // of the files that were small enough, or null after a failure.
 export async function uploadFiles(files, upload, showMessage) {
   const small = files.filter((file) => file.size <= MAX_FILE_BYTES);
-  if (small.length < files.length) showMessage(fill(texts.too_large, { megabytes: MAX_FILE_BYTES / 1e6 }));
+  if (small.length < files.length) showMessage(`Files larger than ${MAX_FILE_BYTES / 1e6} MB were skipped.`);
   const paths = [];
   for (const file of small) {
-    showMessage(fill(texts.uploading, { file: paths.length + 1, files: small.length }));
+    showMessage(`Uploading file ${paths.length + 1} of ${small.length} …`);
     try {
       paths.push((await upload(file)).path);
     } catch {
-      showMessage(texts.upload_failed);
+      showMessage(UPLOAD_FAILED);
       return null;
     }
   }
@@ -39,7 +38,14 @@ const isSystemFile = ({ webkitRelativePath }, names) =>
 export function listFolderFiles(files, systemNames, limit, showMessage) {
   const shown = files.filter((file) => !isSystemFile(file, systemNames));
   if (shown.length <= limit) return shown;
-  showMessage(fillPlural(texts, "too_many", shown.length, { limit }));
+  showMessage(
+    fillPlural(
+      shown.length,
+      "The folder has {count} file, and the limit is {limit}. Choose a smaller folder.",
+      "The folder has {count} files, and the limit is {limit}. Choose a smaller folder.",
+      { limit },
+    ),
+  );
   return null;
 }
 

@@ -10,9 +10,9 @@ import {
 import { drawTable } from "../components/table.js";
 import { markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
-import { fill, fillPlural, TEXTS } from "../texts.js";
+import { fill, fillPlural } from "../texts.js";
 
-const texts = TEXTS.custom_classes;
+const MATRIX_TEXT = "Confusion matrix";
 const STRONGEST = 55; // percent of colour, so that the text has a contrast above 5 in both themes
 
 const formatShade = (isCorrect, share) => {
@@ -25,7 +25,7 @@ function drawMatrix({ classes, matrix }, chosen, choose) {
   const most = Math.max(1, ...matrix.flatMap((row, i) => row.filter((_, j) => i !== j))); // the largest error count
   const drawCell = (count, i, j) => {
     const total = matrix[i].reduce((sum, each) => sum + each, 0);
-    const label = fill(texts.cell, { count, total, true: classes[i], predicted: classes[j] });
+    const label = `${count} of ${total} images of ${classes[i]} predicted as ${classes[j]}`;
     const style = formatShade(i === j, i === j ? count / Math.max(total, 1) : count / most);
     if (i === j || !count) return markup`<td title=${label} style=${style}>${count}</td>`;
     const isChosen = chosen?.join() === `${i},${j}`;
@@ -40,12 +40,12 @@ function drawMatrix({ classes, matrix }, chosen, choose) {
     row.flatMap((count, j) => (i !== j && count ? [`${i}-${j}`] : []))
   );
   const keys = createRoving(() => picks.length);
-  const head = [texts.corner, ...classes].map((text) => markup`<th scope="col">${text}</th>`);
+  const head = ["true ↓ predicted →", ...classes].map((text) => markup`<th scope="col">${text}</th>`);
   const drawRow = (counts, i) =>
     markup`<tr><th scope="row">${classes[i]}</th>${counts.map((count, j) => drawCell(count, i, j))}</tr>`;
   return markup`<div class="vd-scroll" tabindex=${
     picks.length ? nothing : 0
-  } role="group" aria-label=${texts.matrix}>
+  } role="group" aria-label=${MATRIX_TEXT}>
     <table @focusin=${keys.focus} @keydown=${keys.press}>
       <thead><tr>${head}</tr></thead>
       <tbody>${matrix.map(drawRow)}</tbody>
@@ -55,30 +55,32 @@ function drawMatrix({ classes, matrix }, chosen, choose) {
 
 // The misclassified images of the chosen cell, or all.
 function drawErrors({ classes, errors, error_count: count, sheet }, chosen, choose) {
-  if (!count) return markup`<p>${texts.no_errors}</p>`;
+  if (!count) return markup`<p>All images were classified correctly.</p>`;
   const drawFigure = ({ true: truth, predicted, confidence }, at) => {
     if (chosen && (chosen[0] !== truth || chosen[1] !== predicted)) return nothing;
     const names = { true: classes[truth], predicted: classes[predicted] };
     const style = formatSheetStyle(sheet, at, errors.length);
     return markup`<figure><div class="vd-cut" role="img" aria-label=${
-      fill(texts.error, names)
+      fill("{true}, predicted as {predicted}", names)
     } style=${style}></div>
-      <figcaption>${fill(texts.caption, names)}<small>${` ${confidence}`}</small></figcaption></figure>`;
+      <figcaption>${
+      fill("{true} → {predicted}", names)
+    }<small>${` ${confidence}`}</small></figcaption></figure>`;
   };
-  return markup`<h3>${fillPlural(texts, "errors", count)}</h3>
+  return markup`<h3>${fillPlural(count, "{count} misclassified image", "{count} misclassified images")}</h3>
     <div class="vd-row" style="--vd-width: 84px">${errors.map(drawFigure)}</div>
-    ${chosen ? drawActionButton(texts.show_all, () => choose(null)) : nothing}`;
+    ${chosen ? drawActionButton("Show all", () => choose(null)) : nothing}`;
 }
 
 function drawMetrics({ metrics }) {
   const columns = [
-    texts.class_column,
-    texts.precision_column,
-    texts.recall_column,
-    texts.f1_column,
-    texts.images_column,
+    "class",
+    "precision, %",
+    "recall, %",
+    "F1, %",
+    "images",
   ];
-  return markup`<details><summary>${texts.metrics}</summary>${
+  return markup`<details><summary>Per-class metrics</summary>${
     drawTable({ columns, rows: metrics, file: "own-metrics" })
   }</details>`;
 }
@@ -96,13 +98,13 @@ store.define("custom_classes_result", {
     function draw() {
       const { about = [], accuracy, sample, told, untested, warning } = drawn;
       const lines = about.map((text) => markup`<p>${drawMarkdown(text)}</p>`);
-      const end = markup`<details><summary>${texts.about}</summary>${lines}</details>
+      const end = markup`<details><summary>About</summary>${lines}</details>
         <p class="quiet" role="status">${told}</p>`;
       const drawResults = () =>
         markup`<p class="accuracy" role="status"><strong>${accuracy}</strong>${` ${sample}`}</p>
           ${warning ? drawNotice(warning) : nothing}
           <div class="pair">
-            <div><h3>${texts.matrix}</h3>${drawMatrix(drawn, chosen, choose)}</div>
+            <div><h3>${MATRIX_TEXT}</h3>${drawMatrix(drawn, chosen, choose)}</div>
             <div class="errors">${drawErrors(drawn, chosen, choose)}</div>
           </div>
           ${drawMetrics(drawn)}${end}`;

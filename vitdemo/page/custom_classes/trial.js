@@ -3,9 +3,8 @@ import { drawClassBar } from "../components/class_bars.js";
 import { createCamera, makeCanvas } from "../components/shared.js";
 import { markup, render as draw } from "../markup.js";
 import * as store from "../store.js";
-import { fill, TEXTS } from "../texts.js";
+import { CLOSE_CAMERA, OPEN_CAMERA, UPLOAD_FAILED } from "../texts.js";
 
-const texts = TEXTS.custom_classes;
 const SIDE = 224; // pixels of a photo that is sent
 const QUALITY = 0.85;
 const PAUSE = 300; // minimum milliseconds between an answer and the next photo; a slow server gets longer pauses
@@ -15,12 +14,12 @@ const MARKUP = markup`
   <p class="hint"></p>
   <div class="stage" hidden><video muted playsinline hidden></video><img alt="" hidden></div>
   <div class="buttons">
-    <button type="button" class="open">${texts.open_camera}</button>
-    <button type="button" class="leave" hidden>${texts.close_camera}</button>
-    <label class="file"><input type="file" accept="image/*"><span>${texts.choose_image}</span></label>
+    <button type="button" class="open">${OPEN_CAMERA}</button>
+    <button type="button" class="leave" hidden>${CLOSE_CAMERA}</button>
+    <label class="file"><input type="file" accept="image/*"><span>Choose an image</span></label>
   </div>
   <p class="say" role="status"></p>
-  <ol class="bars" aria-label="${texts.probabilities}"></ol>
+  <ol class="bars" aria-label="Class probabilities"></ol>
 `;
 
 function create(element, { upload }) {
@@ -99,7 +98,7 @@ function create(element, { upload }) {
       const { path } = await upload(file);
       store.act("own.predict", { path }, (error) => error && showMessage(error));
     } catch {
-      showMessage(TEXTS.uploads.upload_failed);
+      showMessage(UPLOAD_FAILED);
     }
   }
 
@@ -107,12 +106,16 @@ function create(element, { upload }) {
     drawn = data;
     const { model, shares, is_current: isCurrent } = drawn;
     if (!model && isLive) close();
-    findPart(".hint").textContent = !model ? texts.no_model : isCurrent ? texts.try_hint : texts.old_model;
+    findPart(".hint").textContent = !model
+      ? "Train the classifier first. Then show it new images here."
+      : isCurrent
+      ? "Show the classifier an image that it was not trained on."
+      : "The images have changed since the training. Train again to use them.";
     findPart(".buttons").hidden = !model;
     findPart(".open").classList.toggle("primary", Boolean(model) && isCurrent);
     if (!shares.length && !isLive) show(null);
     draw(shares.slice(0, MAX_SHOWN).map(([name, share]) => drawClassBar(name, share)), findPart(".bars"));
-    if (shares.length) showMessage(fill(texts.prediction, { name: shares[0][0] })); // the bars show the probability
+    if (shares.length) showMessage(`Prediction: ${shares[0][0]}`); // the bars show the probability
   }
 
   findPart(".open").addEventListener("click", open);

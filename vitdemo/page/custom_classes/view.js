@@ -7,9 +7,10 @@ import { createProgressLine } from "../components/task_panel.js";
 import { getFolder, listFolderFiles, takeFiles, uploadFiles } from "../components/uploads.js";
 import { markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
-import { fill, fillPlural, TEXTS } from "../texts.js";
+import { CANCEL, CLOSE_CAMERA, fillPlural, OPEN_CAMERA } from "../texts.js";
 
-const texts = TEXTS.custom_classes;
+const CLASS_NAME_LABEL = "Class name";
+const PATHS_TEXT = "The paths are class/image.";
 const [MODELS, RESULT, TRIAL] = ["models", "result", "trial"].map((name) => `custom_classes_${name}`);
 // fields of the models' data, folded under "More"
 const ACTIONS = ["can_save", "can_save_images", "can_publish", "can_unpublish", "can_fine_tune"];
@@ -18,40 +19,45 @@ const MAX_FILES = 500; // per folder; the limit of a collection
 const SHOT_INTERVAL = 250; // milliseconds between two camera photos
 const POLL_SECONDS = 2; // seconds between two requests for the progress of fine-tuning
 
-const CANCEL = TEXTS.task_panel.cancel;
 const AUDIENCES = {
-  me: [texts.only_user, texts.only_user_help],
-  all: [texts.all_users, texts.all_users_help],
+  me: [
+    "Only you",
+    "The model appears in every tab, but only for you. The server deletes the model and your images one hour after your last use of this tab.",
+  ],
+  all: [
+    "All users of this page",
+    "All users see the training run and its results, and can use the model. The server keeps your images in the run folder until someone deletes the run in the tab Train.",
+  ],
 };
 
 // --- the editor ---
 
 const EDITOR_MARKUP = markup`
-  <p class="first">${texts.first}</p>
+  <p class="first">Start with two classes, such as “cup” and “pen”.</p>
   <form class="add">
-    <input type="text" class="name" maxlength="40" autocomplete="off" placeholder="${texts.class_name}"
-      aria-label="${texts.class_name}">
-    <button type="submit" class="primary">${texts.add_class}</button>
+    <input type="text" class="name" maxlength="40" autocomplete="off" placeholder="${CLASS_NAME_LABEL}"
+      aria-label="${CLASS_NAME_LABEL}">
+    <button type="submit" class="primary">Add class</button>
   </form>
   <div class="ways">
-    <button type="button" class="tests">${texts.add_examples}</button>
-    <label class="file" title="${texts.paths}">
+    <button type="button" class="tests">Add example classes</button>
+    <label class="file" title="${PATHS_TEXT}">
       <input type="file" class="folder" webkitdirectory multiple>
-      <span>${texts.add_folder}</span>
+      <span>Add folder</span>
     </label>
-    <label class="file" title="${texts.paths}">
+    <label class="file" title="${PATHS_TEXT}">
       <input type="file" class="zip" accept=".zip">
-      <span>${texts.add_zip}</span>
+      <span>Add zip file</span>
     </label>
   </div>
   <div class="screen" hidden>
     <video muted playsinline></video>
-    <button type="button" class="take">${texts.take_photos}</button>
-    <button type="button" class="leave">${texts.close_camera}</button>
+    <button type="button" class="take">Hold to take photos</button>
+    <button type="button" class="leave">${CLOSE_CAMERA}</button>
   </div>
   <div class="state">
     <p class="say" role="status"></p>
-    <button type="button" class="undo" hidden>${texts.undo}</button>
+    <button type="button" class="undo" hidden>Undo</button>
   </div>
   <div class="failure"></div>
   <ul class="problems"></ul>
@@ -98,7 +104,7 @@ function createEditor(element, { upload }) {
 
   function drawImageButton({ name }, index, i) {
     return markup`<button type="button" data-pick="${index}.${i}" style="--at: ${i}"
-      aria-label=${fill(texts.remove_image, { image: i + 1, name })}
+      aria-label="Remove image ${i + 1} of ${name}"
       @click=${() => edit("remove", { name, picture: i })}></button>`;
   }
 
@@ -119,15 +125,13 @@ function createEditor(element, { upload }) {
       @dragleave=${makeDragListener(false)} @drop=${makeDropListener(name)}>
       <header>
         <h3>${name}</h3>
-        <small>${fillPlural(texts, "images", count)}</small>
-        <button type="button" aria-label=${fill(texts.remove_class, { name })} data-pick="remove ${index}"
-          @click=${() => edit("remove", { name })}>${texts.remove}</button>
-        <label class="file add-images" title=${texts.drop}><input type="file" multiple accept=${drawn.accept}
-          aria-label=${
-      fill(texts.add_images_of, { name })
-    } @change=${add}><span>${texts.add_images}</span></label>
+        <small>${fillPlural(count, "{count} image", "{count} images")}</small>
+        <button type="button" aria-label="Remove class ${name}" data-pick="remove ${index}"
+          @click=${() => edit("remove", { name })}>Remove</button>
+        <label class="file add-images" title="You can also drop image files on the class."><input type="file" multiple accept=${drawn.accept}
+          aria-label="Add images of ${name}" @change=${add}><span>Add images</span></label>
         <button type="button" class="add-images" data-pick="camera ${index}"
-          @click=${() => shutter.open(name)}>${texts.open_camera}</button>
+          @click=${() => shutter.open(name)}>${OPEN_CAMERA}</button>
       </header>
       <div class="thumbs" style=${sheet ? `--sheet: url("${sheet.url}")` : nothing}>${pictures}</div>
     </section>`;
@@ -183,7 +187,7 @@ function createShutter(findPart, showMessage, send) {
   function shoot() {
     const name = `camera-${Date.now()}.jpg`;
     shots.push(live.takePhoto("image/jpeg").then((blob) => new File([blob], name, { type: blob.type })));
-    showMessage(fillPlural(texts, "photos", shots.length));
+    showMessage(fillPlural(shots.length, "{count} photo taken", "{count} photos taken"));
   }
 
   function hold() {
@@ -232,7 +236,7 @@ function drawAudience(name) {
 }
 
 function createModels(element) {
-  const progress = createProgressLine(texts.percent);
+  const progress = createProgressLine("percent");
   let drawn = { missing: "" }; // the last payload
   let running = false; // whether a task runs
   let asksWho = false; // whether the question before fine-tuning is shown
@@ -250,7 +254,9 @@ function createModels(element) {
       running = !state.end;
       progress.show({ ...state, error: null });
       if (error) showMessage(error);
-      if (state.cancelled && task === "train") showMessage(texts.cancelled);
+      if (state.cancelled && task === "train") {
+        showMessage("Training was cancelled, so no new classifier was saved.");
+      }
       if (state.data?.file) saveAs(state.data.file.url, state.data.name);
       if (state.end) views.forEach(store.invalidate);
       draw();
@@ -261,19 +267,19 @@ function createModels(element) {
     if (running) return drawButton(CANCEL, () => store.cancelTask(), { id: "own-stop" });
     if (missing) return markup`<p class="missing">${missing}</p>`;
     const className = isCurrent ? "vd-download" : "vd-download primary";
-    return drawButton(texts.train, () => start("train", [MODELS, RESULT, TRIAL]), {
+    return drawButton("Train classifier", () => start("train", [MODELS, RESULT, TRIAL]), {
       id: "own-train",
       className,
     });
   }
 
   const actions = {
-    can_save: () => drawButton(texts.save, () => start("save", []), { id: "own-save" }),
+    can_save: () => drawButton("Save the model (.zip)", () => start("save", []), { id: "own-save" }),
     can_save_images: () =>
-      drawButton(texts.save_images, () => start("save_images", []), { id: "own-save-images" }),
-    can_publish: () => drawButton(texts.publish, () => act("own.publish")),
-    can_unpublish: () => drawButton(texts.unpublish, () => act("own.unpublish")),
-    can_fine_tune: () => drawButton(texts.fine_tune, askWho),
+      drawButton("Save the images (.zip)", () => start("save_images", []), { id: "own-save-images" }),
+    can_publish: () => drawButton("Publish to all users", () => act("own.publish")),
+    can_unpublish: () => drawButton("Unpublish", () => act("own.unpublish")),
+    can_fine_tune: () => drawButton("Fine-tune the whole model", askWho),
   };
 
   // Ask who may see the model before the images are used. Initially, "only the user" is chosen.
@@ -287,7 +293,7 @@ function createModels(element) {
   }
 
   function drawQuestion() {
-    const confirm = drawButton(texts.start_fine_tuning, () => {
+    const confirm = drawButton("Start fine-tuning", () => {
       asksWho = false;
       start("fine_tune", [MODELS]);
     });
@@ -297,7 +303,7 @@ function createModels(element) {
       element.querySelector(".more .buttons button:last-of-type")?.focus();
     });
     return markup`<fieldset id="own-audience">
-      <legend>${texts.audience}</legend>
+      <legend>Who may see the fine-tuned model?</legend>
       ${Object.keys(AUDIENCES).map(drawAudience)}
       <div class="buttons">${confirm}${cancel}</div>
     </fieldset>`;
@@ -305,12 +311,12 @@ function createModels(element) {
 
   // The line of the private fine-tuning.
   function drawTunedLine({ text, done, is_active: isActive, can_save: canSave }) {
-    const words = isActive ? fill(texts.fine_tuning_progress, { progress: text }) : text;
-    const drawBar = () =>
-      markup`<progress max="1" aria-label=${texts.fine_tuning} .value=${done}></progress>`;
-    const drawSaveButton = () => drawButton(texts.save_fine_tuned, () => start("save_fine_tuned", []));
+    const words = isActive ? `Fine-tuning: ${text}` : text;
+    const drawBar = () => markup`<progress max="1" aria-label="Fine-tuning" .value=${done}></progress>`;
+    const drawSaveButton = () =>
+      drawButton("Save the fine-tuned model (.zip)", () => start("save_fine_tuned", []));
     const end = drawButton(
-      isActive ? texts.cancel_fine_tuning : texts.delete_fine_tuned,
+      isActive ? "Cancel fine-tuning" : "Delete the fine-tuned model",
       () => act("own.discard"),
     );
     return markup`<div class="vd-progress"><p>${
@@ -327,7 +333,7 @@ function createModels(element) {
         <div id="own-told">${message}</div>
         <div>${drawn.tuned ? drawTunedLine(drawn.tuned) : nothing}</div>
         <details class="more" ?hidden=${!names.length}>
-          <summary>${texts.more}</summary>
+          <summary>More: save, share, fine-tune</summary>
           <div class="buttons">${names.map((name) => actions[name]())}</div>
           <div>${isAsked ? drawQuestion() : nothing}</div>
         </details>`,

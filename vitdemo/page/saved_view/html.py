@@ -30,8 +30,7 @@ from vitdemo.page.components import encode_image, serialise_payload
 from vitdemo.page.explore import attention_maps, predictions
 from vitdemo.page.feature import Report
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
-from vitdemo.page.modules import MODULES
-from vitdemo.page.texts import LANGUAGE
+from vitdemo.page.modules import LANGUAGE, MODULES
 from vitdemo.page.theme import build_style
 from vitdemo.page.view_state import ViewState, get_needs
 from vitdemo.runs import Run

@@ -4,9 +4,7 @@ import { connect, matchTheme } from "../connection.js";
 import "../explore/attention_maps/view.js";
 import "../explore/predictions/view.js";
 import * as store from "../store.js";
-import { fill, TEXTS } from "../texts.js";
 
-const texts = TEXTS.saved_view;
 const saved = JSON.parse(document.querySelector("#saved").textContent);
 
 // Return the URL of a file, which is compressed with gzip and encoded as base64.
@@ -19,7 +17,15 @@ async function openFile({ type, content }) {
 
 function getData({ name, state }) {
   const data = saved.views[name];
-  return name === "attention" && state.norms ? { ...data, norms: { sentence: texts.no_norms } } : data;
+  return name === "attention" && state.norms
+    ? {
+      ...data,
+      norms: {
+        sentence:
+          "This file has no norm-weighted attention. To include this map, show it before you save the view.",
+      },
+    }
+    : data;
 }
 
 function answer({ id, state, views }, files) {
@@ -37,7 +43,7 @@ function showLayerSlider() {
   input.addEventListener("input", () => store.takeLayer(Number(input.value)));
   store.watch(["layer"], ({ layer }) => {
     input.value = layer;
-    output.textContent = fill(texts.layer_of, { layer, layers: saved.model.layers });
+    output.textContent = `${layer} of ${saved.model.layers}`;
   });
 }
 

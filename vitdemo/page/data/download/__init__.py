@@ -24,21 +24,6 @@ LOGGER = logging.getLogger(__name__)
 UNEXPECTED_ERROR_MESSAGE = "The download failed. The log of the server has the details."
 VIEW = "dataset"
 START, STOP = "dataset.download", "dataset.stop"
-TEXTS = {
-    "missing": data.MISSING_DATASET,
-    "needed": "This part needs the CIFAR-10 images.",
-    "images": "Test images of CIFAR-10:",
-    "offer": "The CIFAR-10 images are not downloaded yet.",
-    "download": "Download CIFAR-10 (170 MB)",
-    "running": "CIFAR-10 downloads in the background: {progress}",
-    "connecting": "connecting …",
-    "stop": "Stop",
-    "stopped": "The download of CIFAR-10 was stopped.",
-    "continue": "Continue the download",
-    "again": "Try again",
-    "ready": "CIFAR-10 is downloaded.",
-    "label": "CIFAR-10",
-}
 
 
 class DatasetDownload:

@@ -1,21 +1,28 @@
 // The download of CIFAR-10: a banner above all tabs, and cards, which `drawNotice` draws instead of messages about the
 // missing dataset. The banner and all cards have the same state.
 import { cards } from "../../components/shared.js";
+import { MISSING_DATASET } from "../../generated.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
-import { fill, TEXTS } from "../../texts.js";
 
-const texts = TEXTS.download;
 const READY_MS = 6000; // how long the banner reports the end of a download
-const buttonTexts = { missing: texts.download, stopped: texts.continue, failed: texts.again };
+const buttonTexts = {
+  missing: "Download CIFAR-10 (170 MB)",
+  stopped: "Continue the download",
+  failed: "Try again",
+};
 let shown = { state: "missing", done: 0, text: "" };
 let hasRun = false; // whether a download has run since the page was loaded
 
 function describeDownload({ state, text }, kind) {
-  if (state === "running") return fill(texts.running, { progress: text || texts.connecting });
+  if (state === "running") return `CIFAR-10 downloads in the background: ${text || "connecting …"}`;
   if (state === "failed") return text;
-  return { stopped: texts.stopped, ready: texts.ready }[state] ??
-    { banner: texts.offer, compact: texts.images, "": texts.needed }[kind];
+  return { stopped: "The download of CIFAR-10 was stopped.", ready: "CIFAR-10 is downloaded." }[state] ??
+    {
+      banner: "The CIFAR-10 images are not downloaded yet.",
+      compact: "Test images of CIFAR-10:",
+      "": "This part needs the CIFAR-10 images.",
+    }[kind];
 }
 
 // A card with one sentence, the progress, and a button that starts or stops the download.
@@ -35,13 +42,13 @@ class DatasetCard extends HTMLElement {
       markup`<p role="status" title=${state === "failed" ? text : nothing}>${
         describeDownload(shown, this.kind)
       }</p>
-        <progress max="1" aria-label=${texts.label} value=${
+        <progress max="1" aria-label="CIFAR-10" value=${
         done > 0 ? done : nothing
       } ?hidden=${!isRunning}></progress>
         <button type="button" class="get" ?hidden=${!(state in buttonTexts)}
           @click=${() => store.act("dataset.download")}>${buttonTexts[state]}</button>
         <button type="button" class="vd-download" ?hidden=${!isRunning}
-          @click=${() => store.act("dataset.stop")}>${texts.stop}</button>`,
+          @click=${() => store.act("dataset.stop")}>Stop</button>`,
       this,
     );
     if (hadFocus) this.querySelector("button:not([hidden])")?.focus({ preventScroll: true });
@@ -53,7 +60,7 @@ customElements.define("vd-dataset", DatasetCard);
 export const drawDatasetCard = (kind = "") =>
   markup`<vd-dataset class="vd-dataset ${kind}" .kind=${kind}></vd-dataset>`;
 
-export const isMissingDataset = (message) => message.includes(texts.missing);
+export const isMissingDataset = (message) => message.includes(MISSING_DATASET);
 
 cards.push({ matches: isMissingDataset, create: () => drawDatasetCard() });
 

@@ -76,16 +76,6 @@ MEASURING_MESSAGE = "Measuring the time of the maps on this machine …"
 NO_MAP_MESSAGE = (
     "Computing the maps takes about {time} on this machine now. The maps are then cached."
 )
-TEXTS = {
-    "compute_maps": "Compute t-SNE maps",
-    "find_neighbours": "Find nearest neighbours",
-    "plane_one": "{count} test image by {features}",
-    "plane_other": "{count} test images by {features}",
-    "dot": "{name}, test image {number}",
-    "highlight": "Highlight class",
-    "all_classes": "all classes",
-    "repeated": "Colours and shapes repeat after {count} classes.",
-}
 SEPARATION_HELP = (
     "Between / within: mean distance between images of different classes, divided by the mean "
     "distance between images of the same class. Even perfectly separable classes can have a value "

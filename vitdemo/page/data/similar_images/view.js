@@ -6,7 +6,7 @@ import { createRoving } from "../../components/shared.js";
 import { createTaskPanel } from "../../components/task_panel.js";
 import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
-import { fill, fillPlural, formatNumber, TEXTS } from "../../texts.js";
+import { fillPlural, formatNumber } from "../../texts.js";
 
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b08800", "#56b4e9", "#e69f00", "#7a7a7a"];
 const SHAPES = [
@@ -24,15 +24,13 @@ const openTestImage = ({ source, ...others }, number) =>
 
 // --- the scatter plots ---
 
-const texts = TEXTS.similar_images;
-
 function drawDot(value, i, [x, y], isStop) {
   const [label, number] = [value.labels[i], value.numbers[i]];
   const sides = `${x > 0.5 ? " west" : ""}${y > 0.5 ? " north" : ""}`;
   const part = `--x: ${i % value.columns}; --y: ${Math.floor(i / value.columns)}`;
   return markup`<button type="button" class="dot k${label}${sides}" data-pick=${number}
     style="left: ${100 * x}%; top: ${100 * y}%; ${part}; ${formatLooks(label)}" tabindex=${isStop ? 0 : -1}
-    aria-label=${fill(texts.dot, { name: value.classes[label], number })}
+    aria-label="${value.classes[label]}, test image ${number}"
     @click=${() => openTestImage(value.open, number)}></button>`;
 }
 
@@ -45,7 +43,12 @@ function drawPlane(value, { name, places }) {
     order.push(...topDown.slice(start, start + columns).sort((a, b) => places[a][0] - places[b][0]));
   }
   const dots = order.map((i, at) => drawDot(value, i, places[i], at === 0));
-  const words = fillPlural(texts, "plane", places.length, { features: name });
+  const words = fillPlural(
+    places.length,
+    "{count} test image by {features}",
+    "{count} test images by {features}",
+    { features: name },
+  );
   const keys = createRoving(() => columns);
   return markup`<section><h2>${name}</h2><div class="plane" role="group" aria-label=${words} @focusin=${keys.focus}
     @keydown=${keys.press}>${dots}</div></section>`;
@@ -65,8 +68,8 @@ function drawLegend(place, { classes, labels }) {
   for (const label of labels) counts[label] += 1;
   const drawItem = (name, k) =>
     markup`<i class="key" style=${formatLooks(k)}></i>${`${name} `}<small>${formatNumber(counts[k])}</small>`;
-  const drawNote = () => markup`<small>${fill(texts.repeated, { count: LOOKS })}</small>`;
-  return markup`<fieldset><legend>${texts.highlight}</legend>${drawChoice(-1, texts.all_classes)}${
+  const drawNote = () => markup`<small>Colours and shapes repeat after ${LOOKS} classes.</small>`;
+  return markup`<fieldset><legend>Highlight class</legend>${drawChoice(-1, "all classes")}${
     classes.map((name, k) => drawChoice(k, drawItem(name, k)))
   }${classes.length > LOOKS ? drawNote() : nothing}</fieldset>`;
 }
@@ -107,7 +110,7 @@ function defineTaskView(name, { id, text, parts, create, ...options }) {
 
 defineTaskView("similar_images", {
   id: "lay-out",
-  text: texts.compute_maps,
+  text: "Compute t-SNE maps",
   pollSeconds: ({ is_measuring: isMeasuring }) => (isMeasuring ? MEASURING_POLL_SECONDS : 0),
   parts: markup`<div class="maps"></div><div id="parting" class="article"></div>`,
   create(place, separation) {
@@ -121,7 +124,7 @@ defineTaskView("similar_images", {
 
 defineTaskView("neighbours", {
   id: "find-near",
-  text: texts.find_neighbours,
+  text: "Find nearest neighbours",
   parts: markup`<div class="article"></div>`,
   create(place) {
     let opening = null; // how `store.openImage` opens the drawn images

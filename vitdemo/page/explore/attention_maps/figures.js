@@ -1,9 +1,8 @@
 // Figures for slides, of the large map and of the grid of all heads: see map_files.js.
 import { columnNames } from "../../components/head_rows.js";
 import { formatPercent } from "../../components/shared.js";
-import { fill, TEXTS } from "../../texts.js";
+import { fill, ROW, SOURCE_HEAD } from "../../texts.js";
 
-const texts = TEXTS.attention_maps;
 const [LARGE, SIDE, GAP, HEADING, LEFT, APART] = [640, 88, 4, 18, 56, 18]; // units of the figure
 const WIDE = 1.6; // width over height of the grid, about that of a slide
 
@@ -11,7 +10,7 @@ const getOpacity = (canvas) => Number(getComputedStyle(canvas).opacity);
 
 // `kind` names a colour scale that is not linear.
 const listNotes = ({ run, grid: [rows, columns] }, kind) =>
-  [fill(texts.file_model, { run, rows, columns }), kind].filter(Boolean);
+  [`Model ${run}, ${rows} × ${columns} patches`, kind].filter(Boolean);
 
 // `from` and `to` are the labels of the colours.
 export function makeMapFigure(look, { title, image, canvas, from, to, signed, kind }) {
@@ -55,25 +54,25 @@ export function makeHeadsFigure(
     const y = HEADING + (row % each) * rowHeight;
     const x = left + column * (SIDE + GAP);
     const isHead = of === set;
-    const name = isHead ? fill(texts.source_head, { head }) : columnNames[of];
+    const name = isHead ? fill(SOURCE_HEAD, { head }) : columnNames[of];
     if (!button.classList.contains("waits")) cells.push({ canvas, x, y, width: SIDE, height: SIDE });
     if (isSorted && isHead) {
       labels.push({
-        text: fill(texts.cell_label, { layer, head }),
+        text: `layer ${layer}, head ${head}`,
         x: x + SIDE / 2,
         y: y - HEADING / 2,
         size: 10,
       });
     } else if (row % each === 0) labels.push({ text: name, x: x + SIDE / 2, y: y - HEADING / 2 });
     if (!isSorted && column === 0) {
-      labels.push({ text: fill(texts.row, { layer }), x: left - side / 2, y: y + SIDE / 2 });
+      labels.push({ text: fill(ROW, { layer }), x: left - side / 2, y: y + SIDE / 2 });
     }
   }
   const title = set === "norm-head"
-    ? texts.heads_norm
+    ? "All heads: norm-weighted attention, {token}"
     : incoming
-    ? texts.heads_incoming
-    : texts.heads_outgoing;
+    ? "All heads: attention to {token}"
+    : "All heads: attention of {token}";
   return {
     title: fill(title, { token: token.name }),
     notes: listNotes(look, kind),
@@ -82,7 +81,7 @@ export function makeHeadsFigure(
     cells,
     labels,
     image,
-    scale: { from: "0", to: top === null ? texts.own_maximums : formatPercent(top), signed: false },
+    scale: { from: "0", to: top === null ? "maximum of each map" : formatPercent(top), signed: false },
     opacity: getOpacity(thumbnails[0].canvas),
   };
 }

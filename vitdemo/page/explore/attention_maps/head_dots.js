@@ -1,9 +1,7 @@
 // Dot plot of all heads: the layer on the x axis, the attention distance on the y axis.
 import { createRoving, setTabStop } from "../../components/shared.js";
 import { markup, render } from "../../markup.js";
-import { fill, TEXTS } from "../../texts.js";
-
-const texts = TEXTS.attention_maps;
+import { fill, THUMBNAIL_HEAD } from "../../texts.js";
 
 // A round number of at least `value`: 1, 2, 3, 4, 5, 6, 8 or 10 times a power of ten.
 function roundUp(value) {
@@ -25,7 +23,7 @@ export function drawHeadDots(place, look, { of, layer: chosenLayer, head: chosen
     const [distance, entropy] = [distances, look.entropies].map((values) => values[layer - 1][head - 1]);
     const style = `left: ${(100 * (layer - 0.5)) / layers}%; bottom: ${(100 * distance) / top}%`;
     const numbers = { layer, head, distance: distance.toFixed(2), entropy: entropy.toFixed(2) };
-    const label = fill(texts.thumbnail_head, numbers);
+    const label = fill(THUMBNAIL_HEAD, numbers);
     const kind = layer === chosenLayer ? "of-layer" : "";
     // A button with data-pick is printed, unlike other buttons.
     return markup`<button type="button" class=${kind} title=${label} aria-label=${label}
@@ -42,7 +40,7 @@ export function drawHeadDots(place, look, { of, layer: chosenLayer, head: chosen
   const drawName = (_, i) =>
     markup`<b aria-hidden="true" style="left: ${(100 * (i + 0.5)) / layers}%">${i % step ? "" : i + 1}</b>`;
   render(
-    markup`<figcaption>${texts.dots}</figcaption>
+    markup`<figcaption>Attention distance of each head by layer, in patches</figcaption>
       <div class="plot" @focusin=${keys.focus} @keydown=${keys.press}>${[0, 0.5, 1].map(drawRule)}${
       ranks.map(drawName)
     }${order.map(drawDot)}</div>`,

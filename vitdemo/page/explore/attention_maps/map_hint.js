@@ -1,8 +1,6 @@
 // A hint on the large map, until the user has used the map once. This is saved in the browser.
 import { makeElement, markup } from "../../markup.js";
-import { TEXTS } from "../../texts.js";
 
-const texts = TEXTS.attention_maps;
 const KEY = "vitdemo-map-used"; // key of localStorage
 const ENOUGH = 3; // number of patches under the pointer that count as use; crossing a corner does not count
 
@@ -19,8 +17,12 @@ export function createMapHint(map) {
   const hint = makeElement(markup`<p class="hint" ?hidden=${isUsed()}></p>`);
   const patches = new Set();
 
-  const pointing = matchMedia("(hover)").matches ? texts.hint_pointer : texts.hint_touch;
-  const showHint = (isKeyboard) => (hint.textContent = isKeyboard ? texts.hint_keyboard : pointing);
+  const pointing = matchMedia("(hover)").matches
+    ? "Point at a patch to see its map"
+    : "Tap a patch to see its map";
+  const showHint = (
+    isKeyboard,
+  ) => (hint.textContent = isKeyboard ? "Press an arrow key to choose a patch" : pointing);
   showHint(false);
   map.addEventListener("focus", () => showHint(map.matches(":focus-visible")));
   map.addEventListener("blur", () => showHint(false));

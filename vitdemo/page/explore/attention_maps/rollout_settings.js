@@ -1,13 +1,11 @@
 // The settings of attention rollout, in a fold next to the menu of maps.
 import { makeElement, markup, render } from "../../markup.js";
 import * as store from "../../store.js";
-import { fill, TEXTS } from "../../texts.js";
 
-const texts = TEXTS.attention_maps;
 const FUSIONS = store.getLabels("fusion");
 const { fusion: FUSION, discard: DISCARD, first_layer: FIRST_LAYER, residual: RESIDUAL } = store.keys;
 
-const formatPercent = (discard) => fill(texts.percent, { percent: Math.round(100 * discard) });
+const formatPercent = (discard) => `${Math.round(100 * discard)}%`;
 
 function drawFusion(value, state) {
   return markup`<label><input type="radio" name="fusion" value=${value} .checked=${value === state.fusion}
@@ -27,7 +25,7 @@ function setFirstLayer({ target }) {
 }
 
 const drawSettings = (state, layers) =>
-  markup`<summary>${texts.rollout_settings}</summary>
+  markup`<summary>Settings</summary>
     <div class="panel">
       <fieldset id="fusion">
         <legend>${FUSION.label}</legend>

@@ -35,13 +35,12 @@ import {
 } from "../../components/shared.js";
 import { markup, render as renderInto } from "../../markup.js";
 import * as store from "../../store.js";
-import { fill, TEXTS } from "../../texts.js";
+import { fill, MAP_FILE, SOURCE_HEAD } from "../../texts.js";
 import { makeHeadsFigure, makeMapFigure } from "./figures.js";
 import { drawHeadDots } from "./head_dots.js";
 import { createMapHint } from "./map_hint.js";
 import { createRolloutSettings } from "./rollout_settings.js";
 
-const texts = TEXTS.attention_maps;
 const { head: _head, "norm-head": _normHead, ...SOURCES } = store.getLabels("source"); // of all heads
 const NORMS = ["norm", "norm-head"]; // the server computes these when one of them is first chosen
 const ORDERS = store.getLabels("order");
@@ -71,7 +70,7 @@ function drawLayout({ choose, fold, saves }) {
     Object.entries(DIRECTIONS).map(drawDirection)
   }</div>
         <details class="display">
-          <summary>${texts.display}</summary>
+          <summary>Display</summary>
           <div class="panel">
             <label>${getLabel("order")}
               <select class="order" @change=${read("order", "value")}>${drawOptions(ORDERS)}</select></label>
@@ -95,23 +94,23 @@ function drawLayout({ choose, fold, saves }) {
     </div>
     <div class="both">
       <figure class="map">
-        <div class="large" tabindex="0" role="application" aria-label="${texts.large_map}">
+        <div class="large" tabindex="0" role="application" aria-label="Large map">
           <img class="seen" alt=""><canvas></canvas><i class="ring chosen" hidden></i><i class="ring under" hidden></i>
         </div>
         <div class="under">
           <div class="legend"
             aria-hidden="true"><span class="low">0</span><i class="ramp"></i><span class="middle"></span><i class="ramp"></i><span class="top"></span><span class="kind"></span></div>
-          <div class="tokens" role="group" aria-label="${texts.tokens}"></div>
+          <div class="tokens" role="group" aria-label="Special tokens and their attention weights"></div>
         </div>
         <p class="pointed" role="status"></p>
       </figure>
       <div class="beside">
-        <figure class="wall" role="group" aria-label="${texts.grid}"></figure>
-        <figure class="dots" role="group" aria-label="${texts.dots_label}"></figure>
+        <figure class="wall" role="group" aria-label="Grid of all heads: choose a map to enlarge it"></figure>
+        <figure class="dots" role="group" aria-label="Attention distance of each head: choose a dot to show its map"></figure>
       </div>
     </div>
     <details class="numbers">
-      <summary>${texts.numbers}</summary>
+      <summary>Values of the map, and distance and entropy of each head</summary>
       <div class="tables"></div>
     </details>
   </div>`;
@@ -210,14 +209,10 @@ function create(element) {
     const { scale: colour = "linear" } = getColours(state.source);
     const low = signed ? -limit : limit * getLowestValue(colour);
     findPart("legend").style.setProperty("--ramp", formatRamp(signed));
-    findPart("low").textContent = low > 0
-      ? fill(texts.at_most, { value: formatValue(low) })
-      : formatValue(low);
+    findPart("low").textContent = low > 0 ? `≤ ${formatValue(low)}` : formatValue(low);
     findPart("middle").textContent = colour === "linear" ? "" : formatValue(limit * getMiddleValue(colour));
     findPart("top").textContent = formatValue(limit);
-    findPart("kind").textContent = colour === "linear"
-      ? ""
-      : fill(texts.colour_kind, { scale: COLOURS[colour] });
+    findPart("kind").textContent = colour === "linear" ? "" : `${COLOURS[colour]} scale`;
   }
 
   // --- texts ---
@@ -229,7 +224,9 @@ function create(element) {
   function drawTexts(token, values) {
     const share = values ? computePatchShare(look, getView(), values) : 1;
     findPart("title").textContent = describeTitle(token);
-    const little = share < 0.2 ? fill(texts.little_attention, { percent: formatPercent(share) }) : "";
+    const little = share < 0.2
+      ? `All patches together receive only ${formatPercent(share)} of the attention.`
+      : "";
     findPart("little").textContent = [
       little,
       values ? describeFewPatches(look, getView(), token, values) : "",
@@ -237,7 +234,7 @@ function create(element) {
       " ",
     )
       .trim();
-    large.setAttribute("aria-label", fill(texts.titled_map, { title: describeTitle(token) }));
+    large.setAttribute("aria-label", `Large map. ${describeTitle(token)}`);
     drawTokens(values);
     findPart("pointed").textContent = values
       ? describeValues(look, getView(), values, pointed)
@@ -263,9 +260,9 @@ function create(element) {
   function describeWaiting() {
     if (NORMS.includes(state.source) && look.norms?.sentence) return look.norms.sentence;
     if (state.source === "rollout" && state.layer < look.rollout.first) {
-      return fill(texts.rollout_starts, { layer: look.rollout.first });
+      return `This rollout starts at layer ${look.rollout.first}. Choose this layer or a later layer.`;
     }
-    return texts.loading;
+    return "The numbers of this map are loading.";
   }
 
   // --- the grid of all heads ---
@@ -427,7 +424,7 @@ function create(element) {
       kind,
       signed: state.source === "similar",
     });
-    saveMaps(figure, fill(texts.map_file, { run: look.run, map: describeTitle(getAskedToken()) }), format);
+    saveMaps(figure, fill(MAP_FILE, { run: look.run, map: describeTitle(getAskedToken()) }), format);
   }
 
   function saveHeads(format) {
@@ -444,7 +441,7 @@ function create(element) {
       image: findPart("seen"),
       kind: findPart("kind").textContent,
     });
-    saveMaps(figure, fill(texts.heads_file, { run: look.run }), format);
+    saveMaps(figure, `${look.run} all heads`, format);
   }
 
   // The server writes a page that works without it, and Python code: see vitdemo/page/saved_view.
@@ -460,11 +457,17 @@ function create(element) {
 
   async function copyCode({ text, name }) {
     const isCopied = await copyText(text, name, "text/x-python");
-    showMessage(isCopied ? texts.code_copied : fill(texts.code_saved, { file: name }));
+    showMessage(
+      isCopied
+        ? "The code is copied."
+        : `The browser blocked copying (it requires HTTPS). The code is saved as ${name}.`,
+    );
   }
 
   function drawSaveButtons() {
-    const images = [[texts.save_map, saveMap], [texts.save_heads, saveHeads]].flatMap(([text, save]) =>
+    const images = [["Save map as {format}", saveMap], ["Save all heads as {format}", saveHeads]].flatMap((
+      [text, save],
+    ) =>
       ["png", "svg"].map((format) =>
         markup`<button type="button" @click=${() => save(format)}>${
           fill(text, { format: format.toUpperCase() })
@@ -473,10 +476,10 @@ function create(element) {
     );
     const page = drawTaskButton(
       "saved_view",
-      texts.save_page,
+      "Save as interactive page",
       ({ text, name }) => saveText(text, name, "text/html"),
     );
-    return [...images, page, drawTaskButton("saved_code", texts.copy_code, copyCode)];
+    return [...images, page, drawTaskButton("saved_code", "Copy as Python", copyCode)];
   }
 
   // --- payloads from the server ---
@@ -505,7 +508,13 @@ function create(element) {
       }
       return true;
     } catch (error) {
-      if (found === look) showMessage(error instanceof TypeError ? texts.no_server : error.message);
+      if (found === look) {
+        showMessage(
+          error instanceof TypeError
+            ? "The server does not respond. The numbers of this layer could not be loaded."
+            : error.message,
+        );
+      }
       return false;
     }
   }
@@ -553,7 +562,7 @@ function create(element) {
     } catch (error) {
       if (mine !== newest) return;
       where.dataset.state = look ? "late" : "empty";
-      showMessage([error.message, look ? texts.previous_shown : ""].join(" "));
+      showMessage([error.message, look ? "The previous image or model is still shown." : ""].join(" "));
     }
   }
 
@@ -562,15 +571,17 @@ function create(element) {
     pointed = null;
     where.dataset.state = "here";
     findPart("seen").src = found.seen.url;
-    findPart("seen").alt = fill(texts.image, { run: found.run, rows: found.grid[0], columns: found.grid[1] });
+    findPart("seen").alt = `The input image of ${found.run}, divided into ${found.grid[0]} by ${
+      found.grid[1]
+    } patches`;
     wall.style.setProperty("--seen", `url("${found.seen.url}")`);
     const makeHeadOptions = (of, text) =>
       Object.fromEntries(makeRange(found.heads, (i) => [`${of} ${i + 1}`, fill(text, { head: i + 1 })]));
     renderInto(
       drawOptions({
-        ...makeHeadOptions("head", texts.source_head),
+        ...makeHeadOptions("head", SOURCE_HEAD),
         ...SOURCES,
-        ...makeHeadOptions("norm-head", texts.source_norm_head),
+        ...makeHeadOptions("norm-head", "norm-weighted, head {head}"),
       }),
       findPart("source"),
     );

@@ -37,16 +37,6 @@ from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 
 VIEW = "class_attribution"
-TEXTS = {
-    "waits": "Computing the attribution maps. The first image takes longest …",
-    "compute_slow_maps": "Compute slow maps",
-    "test_faithfulness": "Test faithfulness",
-    "computing_slow_maps": "Computing …",
-    "testing_faithfulness": "Testing …",
-    "score": "Faithfulness score, {points} points: {verdict}",
-    "bars": "Bars: faithfulness score, {low} to {high} points.",
-    "bars_baselines": "Grey: random orders. Lines: {baselines}.",
-}
 
 
 def build(setup: PageSetup) -> None:

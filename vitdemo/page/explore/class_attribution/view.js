@@ -7,18 +7,16 @@ import { drawNotice } from "../../components/shared.js";
 import { createTaskPanel } from "../../components/task_panel.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
-import { fill, TEXTS } from "../../texts.js";
 
-const texts = TEXTS.class_attribution;
 const VIEW = "class_attribution";
 const starts = [
   {
     id: "why-measure",
-    text: texts.test_faithfulness,
-    busy: texts.testing_faithfulness,
+    text: "Test faithfulness",
+    busy: "Testing …",
     task: `${VIEW}.faithfulness`,
   },
-  { id: "why-slow", text: texts.compute_slow_maps, busy: texts.computing_slow_maps, task: `${VIEW}.slow` },
+  { id: "why-slow", text: "Compute slow maps", busy: "Computing …", task: `${VIEW}.slow` },
 ];
 const getWatched = () => store.listNeeds([VIEW]);
 const panel = createTaskPanel({ starts, cancelId: "why-cancel", views: [VIEW], getWatched });
@@ -31,7 +29,7 @@ function drawBar({ low, high, random, baselines }, { points, text, verdict, titl
     const [left, right] = [computePlace(Math.min(from, to)), computePlace(Math.max(from, to))];
     return markup`<i class=${className} style="left: ${left}%; width: ${right - left}%" title=${name}></i>`;
   };
-  const label = fill(texts.score, { points: text, verdict: title });
+  const label = `Faithfulness score, ${text} points: ${title}`;
   return markup`<div class="score" title=${label}>
     <div class="track" role="img" aria-label=${label}>${drawPart("random", ...random)}${
     drawPart(`value${is_better ? " is-better" : ""}`, 0, points)
@@ -43,7 +41,10 @@ function drawBar({ low, high, random, baselines }, { points, text, verdict, titl
 function drawBarLegend({ low, high, baselines }) {
   const [from, to] = [low, high].map((value) => value.toFixed(0).replace("-", "−"));
   const names = baselines.map(([title]) => title.toLowerCase()).join(", ");
-  const words = [fill(texts.bars, { low: from, high: to }), fill(texts.bars_baselines, { baselines: names })];
+  const words = [
+    `Bars: faithfulness score, ${from} to ${to} points.`,
+    `Grey: random orders. Lines: ${names}.`,
+  ];
   return markup`<span class="bars">${words.join(" ")}</span>`;
 }
 
@@ -124,6 +125,6 @@ function createResults(element) {
 
 store.define(VIEW, {
   skeleton: "figures",
-  waits: texts.waits,
+  waits: "Computing the attribution maps. The first image takes longest …",
   create: (element) => (element.closest("#why-meter") ? createResults : createMaps)(element),
 });

@@ -24,23 +24,6 @@ NO_WEIGHTS_MESSAGE = (
 )
 NO_MODEL_MESSAGE = "There is no model '{name}'. The results below are from other models."
 
-TEXTS = {
-    "choose": "Choose a photo",
-    "open_camera": "Open camera",
-    "take_photo": "Take photo",
-    "close_camera": "Close camera",
-    "crop": "Crop: the square input of the models",
-    "drag": "Drag the square to choose the input of the models.",
-    "true_class": "True class: {label}.",
-    "uploading": "The image is uploading …",
-    "too_large": "The file is larger than {megabytes} MB. Choose a smaller file.",
-    "not_a_file": "Only a file can be dropped here. Save the image as a file first.",
-    "not_uploaded": "The image could not be uploaded: the server does not respond, or its disk is "
-    "full. Try again.",
-    "not_shown": "The image could not be shown. {reason}",
-    "previous_shown": "The previous image is still shown.",
-}
-
 
 @needs(keys.IMAGE, keys.UNAVAILABLE_MODEL)
 def payload(context: AppContext, state: ViewState) -> dict:

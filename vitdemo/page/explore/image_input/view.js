@@ -4,9 +4,7 @@ import { createCamera, drawNotice } from "../../components/shared.js";
 import { drawDatasetCard, isMissingDataset } from "../../data/download/view.js";
 import { makeElement, markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
-import { fill, fillParts, TEXTS } from "../../texts.js";
 
-const texts = TEXTS.image_input;
 // Images, and formats that some systems do not list as images.
 const ACCEPTED =
   "image/*,.apng,.avif,.avifs,.bmp,.dib,.gif,.heic,.heics,.heif,.heifs,.hif,.jfi,.jfif,.jif,.jpe,.jpeg,.jpg,.mpo,.pbm,.pfm,.pgm,.pjp,.pjpeg,.png,.pnm,.ppm,.tif,.tiff,.webp";
@@ -14,7 +12,7 @@ const MARKUP = markup`
   <div class="given">
     <div class="frame" data-state="picture">
       <img class="whole" alt="">
-      <div class="crop" role="slider" tabindex="0" aria-label="${texts.crop}" aria-valuemin="0"
+      <div class="crop" role="slider" tabindex="0" aria-label="Crop: the square input of the models" aria-valuemin="0"
         aria-valuemax="100" hidden></div>
       <video class="camera" muted playsinline hidden></video>
     </div>
@@ -22,11 +20,11 @@ const MARKUP = markup`
     <div class="ways">
       <label class="choose">
         <input type="file" accept="${ACCEPTED}">
-        <span>${texts.choose}</span>
+        <span>Choose a photo</span>
       </label>
-      <button type="button" class="open-camera">${texts.open_camera}</button>
-      <button type="button" class="take" hidden>${texts.take_photo}</button>
-      <button type="button" class="leave" hidden>${texts.close_camera}</button>
+      <button type="button" class="open-camera">Open camera</button>
+      <button type="button" class="take" hidden>Take photo</button>
+      <button type="button" class="leave" hidden>Close camera</button>
     </div>
     <p class="say" role="status"></p>
   </div>
@@ -52,8 +50,10 @@ function create(element, { upload }) {
 
   async function send(blob, name, position = 0.5) {
     const mine = ++sent;
-    if (blob.size > MOST) return showMessage(fill(texts.too_large, { megabytes: MOST / 1e6 }));
-    showMessage(texts.uploading, true);
+    if (blob.size > MOST) {
+      return showMessage(`The file is larger than ${MOST / 1e6} MB. Choose a smaller file.`);
+    }
+    showMessage("The image is uploading …", true);
     try {
       const file = blob instanceof File ? blob : new File([blob], name, { type: blob.type });
       const { path } = await upload(file);
@@ -61,7 +61,11 @@ function create(element, { upload }) {
       photo = { file, path };
       choose({ source: "own", path, at: position });
     } catch {
-      if (mine === sent) showMessage(texts.not_uploaded);
+      if (mine === sent) {
+        showMessage(
+          "The image could not be uploaded: the server does not respond, or its disk is full. Try again.",
+        );
+      }
     }
   }
 
@@ -90,7 +94,7 @@ function create(element, { upload }) {
     frame.classList.remove("over");
     const file = event.dataTransfer.files[0];
     if (file) send(file);
-    else showMessage(texts.not_a_file);
+    else showMessage("Only a file can be dropped here. Save the image as a file first.");
   });
   document.addEventListener("paste", (event) => {
     const file = [...(event.clipboardData?.files ?? [])].find((each) => each.type.startsWith("image/"));
@@ -185,11 +189,15 @@ function create(element, { upload }) {
     whole.onload = placeSquare;
     whole.src = picture.url;
     whole.alt = words;
-    const drawClassName = () => fillParts(texts.true_class, { label: markup`<strong>${label}</strong>` });
     const isMovable = Math.abs(size[0] - size[1]) > 0.02 * Math.max(...size);
     const warning = problem ? drawNotice(problem) : nothing;
     draw(
-      [warning, words, label ? [" ", ...drawClassName()] : nothing, isMovable ? ` ${texts.drag}` : nothing],
+      [
+        warning,
+        words,
+        label ? markup` True class: <strong>${label}</strong>.` : nothing,
+        isMovable ? " Drag the square to choose the input of the models." : nothing,
+      ],
       findPart("about"),
     );
   }
@@ -198,7 +206,10 @@ function create(element, { upload }) {
   function showError(text) {
     const before = shown ?? store.getInitialImage();
     const isOther = JSON.stringify(before) !== JSON.stringify(store.state.image);
-    refusal = [fill(texts.not_shown, { reason: text }), ...(shown ? [texts.previous_shown] : [])].join(" ");
+    refusal = [
+      `The image could not be shown. ${text}`,
+      ...(shown ? ["The previous image is still shown."] : []),
+    ].join(" ");
     showMessage(refusal);
     if (isMissingDataset(text)) findPart("say").replaceChildren(makeElement(drawDatasetCard("compact")));
     if (before && isOther) choose(before, { isCorrection: true });

@@ -26,29 +26,6 @@ ABOUT_CHANGES = (
     "Attention shows only which tokens a token attends to, and does not explain the prediction."
 )
 
-TEXTS = {
-    "patches": "Patches: press one to remove or restore it",
-    "help": "Click a patch to remove it, and again to restore it.",
-    "most": "Remove most-attended patches",
-    "random": "Remove random patches",
-    "download": "Download PNG",
-    "remove_patch": "Remove row {row}, column {column}",
-    "removed": "{count} of {total} patches removed",
-    "no_changes": "none",
-    "current_changes": "Current changes: {changes}.",
-    "image": "The image that all models receive. Changes: {changes}",
-    "presets": "Changes of the image",
-    "before": "before",
-    "now": "now",
-    "change": "change",
-    "attention": "Attention of {run} to the current image. Bright patches receive the most "
-    "attention from {reader}.",
-    "mean": "Mean of the heads, layer {layer}",
-    "rollout": "Rollout, layers 1 to {layer}",
-    "rollout_of_first": "Rollout, layer {layer}",
-    "strongest": "strongest patch: row {row} of {rows}, column {column} of {columns}",
-}
-
 
 def build(setup: PageSetup) -> None:
     with gr.Row(elem_id="hands", equal_height=False):

@@ -3,9 +3,6 @@
 import { drawNotice, formatChange, formatProbability } from "../../components/shared.js";
 import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
-import { TEXTS } from "../../texts.js";
-
-const texts = TEXTS.perturbation;
 
 function drawRow(name, before, now) {
   const isChanged = before !== undefined;
@@ -18,7 +15,7 @@ function drawRow(name, before, now) {
 }
 
 function drawCard({ run, verdict, isKept, classes, before, now }) {
-  const heads = [texts.before, texts.now, texts.change].map((text) => markup`<th scope="col">${text}</th>`);
+  const heads = ["before", "now", "change"].map((text) => markup`<th scope="col">${text}</th>`);
   const head = markup`<thead><tr><td></td><td></td>${heads}</tr></thead>`;
   return markup`<section class=${isKept ? "card" : "card changed"}>
     <h3><span>${run}</span><b>${verdict}</b></h3>

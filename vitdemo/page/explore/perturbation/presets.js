@@ -3,10 +3,7 @@
 import { createRoving, formatSheetStyle } from "../../components/shared.js";
 import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
-import { TEXTS } from "../../texts.js";
 import * as imageChanges from "./changes.js";
-
-const texts = TEXTS.perturbation;
 
 function drawTile({ title, changes }, at, { presets, sheet }, current) {
   const style = formatSheetStyle(sheet, at, presets.length);
@@ -21,7 +18,7 @@ function render(element, data) {
   const tiles = data.presets.map((preset, at) => drawTile(preset, at, data, Math.max(applied, 0)));
   const keys = createRoving(() => tiles.length);
   draw(
-    markup`<div class="tiles" role="group" aria-label=${texts.presets} @focusin=${keys.focus}
+    markup`<div class="tiles" role="group" aria-label="Changes of the image" @focusin=${keys.focus}
         @keydown=${keys.press}>${tiles}</div>
       <p id="hands-note" role="status">${data.presets[applied]?.description ?? ""}</p>`,
     element,

@@ -6,11 +6,10 @@ import { drawMapRow } from "../../components/maps.js";
 import { createRoving, drawActionButton, drawNotice, makeCanvas, saveAs } from "../../components/shared.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
-import { fill, TEXTS } from "../../texts.js";
+import { fill } from "../../texts.js";
 import * as imageChanges from "./changes.js";
 
 const { decode, encode, setRemoved } = imageChanges;
-const texts = TEXTS.perturbation;
 
 // --- the changed image ---
 
@@ -29,10 +28,7 @@ function toggle(cell) {
 
 // A button with data-pick is printed, unlike other buttons.
 function drawPatch(cell, columns, isRemoved) {
-  const label = fill(texts.remove_patch, {
-    row: Math.floor(cell / columns) + 1,
-    column: (cell % columns) + 1,
-  });
+  const label = `Remove row ${Math.floor(cell / columns) + 1}, column ${(cell % columns) + 1}`;
   return markup`<button type="button" aria-label=${label} data-pick=${cell} tabindex=${cell ? -1 : 0}
     aria-pressed=${String(isRemoved)} @click=${() => toggle(cell)}></button>`;
 }
@@ -43,7 +39,7 @@ function drawPatches() {
   if (!shown) return;
   const [rows, columns] = shown.grid;
   const [removed, total] = [getRemovedCells(), rows * columns];
-  const count = removed.length ? fill(texts.removed, { count: removed.length, total }) : "";
+  const count = removed.length ? `${removed.length} of ${total} patches removed` : "";
   const changes = [shown.words, count].filter(Boolean).join(", ");
   const cells = Array.from({ length: total }, (_, cell) => drawPatch(cell, columns, removed.includes(cell)));
   const style = `grid-template: repeat(${rows}, 1fr) / repeat(${columns}, 1fr); --hole: ${
@@ -53,15 +49,17 @@ function drawPatches() {
   render(
     markup`<div class="changed">
       <div class="patches">
-        <img src=${shown.image.url} alt=${fill(texts.image, { changes: changes || texts.no_changes })}>
-        <div class="cells" role="group" aria-label=${texts.patches} style=${style} @focusin=${keys.focus}
+        <img src=${shown.image.url} alt="The image that all models receive. Changes: ${changes || "none"}">
+        <div class="cells" role="group" aria-label="Patches: press one to remove or restore it" style=${style} @focusin=${keys.focus}
           @keydown=${keys.press}>${cells}</div>
       </div>
-      <p class="words">${changes ? fill(texts.current_changes, { changes }) : texts.help}</p>
+      <p class="words">${
+      changes ? `Current changes: ${changes}.` : "Click a patch to remove it, and again to restore it."
+    }</p>
       <div class="actions">
-        ${drawActionButton(texts.most, removeMostAttended, "hands-most")}
-        ${drawActionButton(texts.random, removeRandom, "hands-random")}
-        ${drawActionButton(texts.download, save)}
+        ${drawActionButton("Remove most-attended patches", removeMostAttended, "hands-most")}
+        ${drawActionButton("Remove random patches", removeRandom, "hands-random")}
+        ${drawActionButton("Download PNG", save)}
       </div>
       <div>${problem}</div>
     </div>`,
@@ -108,19 +106,16 @@ store.define("changed_image", {
 store.defineDocument("knockout");
 
 const TITLES = {
-  mean: () => texts.mean,
-  rollout: (layer) => (layer > 1 ? texts.rollout : texts.rollout_of_first),
+  mean: () => "Mean of the heads, layer {layer}",
+  rollout: (layer) => (layer > 1 ? "Rollout, layers 1 to {layer}" : "Rollout, layer {layer}"),
 };
 
 function describePeak(values) {
   const [flat, columns] = [values.flat(), values[0].length];
   const at = flat.indexOf(Math.max(...flat));
-  return fill(texts.strongest, {
-    row: Math.floor(at / columns) + 1,
-    column: (at % columns) + 1,
-    rows: values.length,
-    columns,
-  });
+  return `strongest patch: row ${Math.floor(at / columns) + 1} of ${values.length}, column ${
+    (at % columns) + 1
+  } of ${columns}`;
 }
 
 function makePanel({ maps, seen, which }, ranking, run, layer) {
@@ -135,7 +130,8 @@ const getChosenLayer = ({ order }) => Math.min(store.state.layer ?? Infinity, or
 function drawMaps(element, data) {
   const { images, reader, run } = data;
   const layer = getChosenLayer(data);
-  const intro = fill(texts.attention, { run, reader });
+  const intro =
+    `Attention of ${run} to the current image. Bright patches receive the most attention from ${reader}.`;
   const panels = Object.keys(TITLES).flatMap((ranking) =>
     images.map((each) => makePanel(each, ranking, run, layer))
   );

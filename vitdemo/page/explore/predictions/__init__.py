@@ -35,12 +35,6 @@ DATASET_TITLES = {"cifar10": "CIFAR-10"}
 KNOWN_CLASSES = "This model has {count} classes: {classes}."
 MANY_CLASSES = "This model has {count} classes."
 
-TEXTS = {
-    "notes": "What do these numbers mean?",
-    "true_class": "True class: {label}.",
-    "true_class_title": "{name}: the true class",
-}
-
 
 @needs(keys.IMAGE)
 def payload(context: AppContext, state: ViewState) -> dict:

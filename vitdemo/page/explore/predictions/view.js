@@ -5,9 +5,6 @@ import { drawClassBar } from "../../components/class_bars.js";
 import { drawNotice, formatProbability } from "../../components/shared.js";
 import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
-import { fill, TEXTS } from "../../texts.js";
-
-const texts = TEXTS.predictions;
 
 function drawRows({ classes, probabilities, label: truth }) {
   return markup`<ul>${
@@ -39,7 +36,7 @@ function describePredictions({ label, models }) {
     const remark = unusual ? ` (${unusual.replace(/\.$/, "")})` : "";
     return `${run}: ${classes[0]}, ${formatProbability(probabilities[0])}${remark}`;
   });
-  return [`${spoken.join("; ")}.`, ...(label ? [fill(texts.true_class, { label })] : [])].join(" ");
+  return [`${spoken.join("; ")}.`, ...(label ? [`True class: ${label}.`] : [])].join(" ");
 }
 
 function create(element) {
@@ -50,7 +47,7 @@ function create(element) {
         <div class="cards">${drawn.cards}</div>
         <p class="read" role="status">${drawn.spoken}</p>
         <div class="problems">${problems}</div>
-        <details class="notes"><summary>${texts.notes}</summary><div>${
+        <details class="notes"><summary>What do these numbers mean?</summary><div>${
         drawn.notes.map((text) => markup`<p>${text}</p>`)
       }</div></details>
       </div>`,

@@ -24,22 +24,6 @@ MISSING_MESSAGES = {  # whether several lessons have the same requirement -> mes
     True: "{titles} are not available. Required: {requirement}.",
 }
 
-TEXTS = {
-    "start": "Start",
-    "continue": "Continue",
-    "repeat": "Repeat",
-    "start_over": "Start over",
-    "teach": "Teach",
-    "start_here": "Start here",
-    "length": "{minutes} · {steps}",
-    "minutes_one": "{count} minute",
-    "minutes_other": "{count} minutes",
-    "steps_one": "{count} step",
-    "steps_other": "{count} steps",
-    "begun": "{minutes} · step {step} of {steps}",
-    "finished": "{minutes} · ✓ done",
-}
-
 
 @needs()
 def payload(folders: Sequence[Path], context: AppContext, state: ViewState) -> dict:

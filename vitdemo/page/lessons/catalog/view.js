@@ -3,11 +3,9 @@
 import { drawNotice } from "../../components/shared.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
-import { fill, fillPlural, TEXTS } from "../../texts.js";
+import { fillPlural } from "../../texts.js";
 import * as lessonPanel from "../panel/view.js";
 import * as lessonProgress from "./progress.js";
-
-const texts = TEXTS.catalog;
 
 const drawButton = (text, { pick, title, className = nothing }, click) =>
   markup`<button type="button" class=${className} data-pick=${pick} aria-label="${text}: ${title}"
@@ -30,24 +28,23 @@ function addProgress(lesson, index) {
 
 // Length of a lesson, and the step to continue with.
 function describe({ minutes, steps, step, isBegun, isFinished }) {
-  const time = fillPlural(texts, "minutes", minutes);
-  if (isFinished) return fill(texts.finished, { minutes: time });
-  if (isBegun) return fill(texts.begun, { minutes: time, step, steps });
-  return fill(texts.length, { minutes: time, steps: fillPlural(texts, "steps", steps) });
+  const time = fillPlural(minutes, "{count} minute", "{count} minutes");
+  if (isFinished) return `${time} · ✓ done`;
+  if (isBegun) return `${time} · step ${step} of ${steps}`;
+  return `${time} · ${fillPlural(steps, "{count} step", "{count} steps")}`;
 }
 
 function drawButtons({ name, title, step, isBegun, isFinished }, isNext) {
-  const label = isBegun ? texts.continue : isFinished ? texts.repeat : texts.start;
+  const label = isBegun ? "Continue" : isFinished ? "Repeat" : "Start";
   const startOver = (teach) => {
     lessonProgress.clear(name);
     lessonPanel.begin(name, 1, teach);
   };
   const start = (teach) => (isBegun ? lessonPanel.begin(name, step, teach) : startOver(teach));
   const className = isNext ? "begin next" : "begin";
-  const drawStartOver = () =>
-    drawButton(texts.start_over, { pick: `${name} again`, title }, () => startOver());
+  const drawStartOver = () => drawButton("Start over", { pick: `${name} again`, title }, () => startOver());
   return markup`<div class="buttons">${drawButton(label, { pick: name, title, className }, () => start())}${
-    drawButton(texts.teach, { pick: `${name} teach`, title }, () => start("1"))
+    drawButton("Teach", { pick: `${name} teach`, title }, () => start("1"))
   }${isBegun ? drawStartOver() : nothing}</div>`;
 }
 
@@ -57,7 +54,7 @@ function drawCard(lesson, isNext, isFirstVisit) {
   return markup`<li class=${isNext ? "next" : nothing}>
     ${thumbnail ? drawPicture() : markup`<span class="thumb"></span>`}
     <div class="words">
-      ${isNext && isFirstVisit ? markup`<b class="here">${texts.start_here}</b>` : nothing}
+      ${isNext && isFirstVisit ? markup`<b class="here">Start here</b>` : nothing}
       <h2><span class="number">${number}</span>${` ${title}`}</h2>
       <p>${goal}</p>
       <small>${describe(lesson)}</small>

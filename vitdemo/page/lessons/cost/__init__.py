@@ -45,7 +45,6 @@ MANY_MACS_MESSAGE = (
     "The model needs {macs:.0f} G multiply-adds, more than the limit of {limit:.0f} G for a "
     "measurement. Choose smaller sizes."
 )
-TEXTS = {"measure": "Measure latency", "keep": "Use as baseline"}
 PROGRESS_TEXT = "Measuring the latency"
 LATENCY_TEXT = (
     "Latency for one image: **{milliseconds:.1f} ms** (median of {passes} passes; quartiles "

@@ -4,9 +4,8 @@ import { drawActionButton } from "../../components/shared.js";
 import { createProgressLine } from "../../components/task_panel.js";
 import { makeElement, markup, render } from "../../markup.js";
 import * as store from "../../store.js";
-import { TEXTS } from "../../texts.js";
+import { CANCEL } from "../../texts.js";
 
-const texts = TEXTS.cost;
 const SIZES = ["image", "patch", "width", "depth", "heads"].map((name) => `cost.${name}`);
 const BASELINE = "cost.baseline";
 
@@ -14,9 +13,9 @@ function create(element) {
   const makeButton = (...options) => makeElement(drawActionButton(...options));
   const start = () => store.startTask("cost.measure", listen, SIZES);
   const setBaseline = () => store.set({ [BASELINE]: SIZES.map((name) => store.state[name]).join(",") });
-  const measure = makeButton(texts.measure, start, "cost-measure");
-  const keep = makeButton(texts.keep, setBaseline, "cost-keep");
-  const cancel = makeButton(TEXTS.task_panel.cancel, () => {
+  const measure = makeButton("Measure latency", start, "cost-measure");
+  const keep = makeButton("Use as baseline", setBaseline, "cost-keep");
+  const cancel = makeButton(CANCEL, () => {
     store.cancelTask();
     measure.focus();
   });

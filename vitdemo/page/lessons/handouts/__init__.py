@@ -25,7 +25,6 @@ HANDOUTS_HELP = (
     "A printable page per lesson, with figures of the available models, the questions and "
     "space for answers. Open the file in a browser and print it."
 )
-TEXTS = {"save": "Save handout (HTML)", "save_answers": "Save with answers (HTML)"}
 PROGRESS_TEXT = "Drawing the figures"
 
 

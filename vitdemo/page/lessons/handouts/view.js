@@ -3,12 +3,11 @@ import { drawActionButton, saveText } from "../../components/shared.js";
 import { createProgressLine } from "../../components/task_panel.js";
 import { makeElement, markup, render } from "../../markup.js";
 import * as store from "../../store.js";
-import { TEXTS } from "../../texts.js";
+import { CANCEL } from "../../texts.js";
 
-const texts = TEXTS.handouts;
 const BUTTONS = { // by the name of the task
-  handouts: { id: "hand-out", text: texts.save },
-  "handouts.answers": { id: "answers-out", text: texts.save_answers },
+  handouts: { id: "hand-out", text: "Save handout (HTML)" },
+  "handouts.answers": { id: "answers-out", text: "Save with answers (HTML)" },
 };
 const KEY = "handouts.lesson";
 
@@ -17,7 +16,7 @@ function create(element) {
   const buttons = Object.entries(BUTTONS).map(([task, { id, text }]) =>
     makeButton(text, () => store.startTask(task, listen, [KEY]), id)
   );
-  const cancel = makeButton(TEXTS.task_panel.cancel, () => {
+  const cancel = makeButton(CANCEL, () => {
     store.cancelTask();
     buttons[0].focus();
   });

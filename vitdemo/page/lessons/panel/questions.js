@@ -1,16 +1,16 @@
 // Lesson question as a form: multiple choice, a number, or a free text answer.
 import { drawMarkdown } from "../../components/shared.js";
 import { makeElement, markup, nothing, render } from "../../markup.js";
-import { fill, TEXTS } from "../../texts.js";
 
-const texts = TEXTS.panel;
 const parseNumber = (text) => Number(text.trim().replace("−", "-").replace(",", ".").replace(/\s*%$/, ""));
 
 function drawQuestion(question, isCovered) {
   const { tolerance } = question;
   const notes = [
-    isCovered ? texts.covered : "",
-    Number(tolerance) ? fill(texts.tolerance, { tolerance }) : "",
+    isCovered ? "Part of the page is hidden until you answer." : "",
+    Number(tolerance)
+      ? `Answers within ±${tolerance} count as correct. Use a minus sign for negative numbers.`
+      : "",
   ].filter(Boolean);
   return markup`<p>${drawMarkdown(question.words)}</p>${
     notes.length ? markup`<small>${notes.join(" ")}</small>` : nothing
@@ -30,7 +30,7 @@ function makeField({ words, choices, free }) {
 
 function checkChoice({ right }, field) {
   const given = [...field.querySelectorAll("input")].findIndex((each) => each.checked);
-  if (given < 0) return { missing: texts.no_choice };
+  if (given < 0) return { missing: "Choose an answer first." };
   field.querySelectorAll("label").forEach((label, i) => {
     label.classList.toggle("right", i === right);
     label.classList.toggle("wrong", i === given && i !== right);
@@ -43,16 +43,18 @@ function checkChoice({ right }, field) {
 function check(question, field) {
   if (question.choices.length) return checkChoice(question, field);
   const given = field.value;
-  if (!given.trim()) return { missing: texts.no_text };
+  if (!given.trim()) return { missing: "Write an answer first." };
   if (question.free) return { given, right: null, answer: question.free };
   const [value, wanted] = [parseNumber(given), parseNumber(question.number)];
-  if (!Number.isFinite(value)) return { missing: fill(texts.no_number, { text: given }) };
+  if (!Number.isFinite(value)) {
+    return { missing: `'${given}' is not a number. Enter a number, for example 2.5.` };
+  }
   // Allow a little more than the tolerance because of rounding errors.
   const right = Math.abs(value - wanted) <= Number(question.tolerance) + 1e-9;
   return {
     given,
     right,
-    answer: right && value === wanted ? "" : fill(texts.answer, { number: question.number }),
+    answer: right && value === wanted ? "" : `The answer is **${question.number}**.`,
   };
 }
 
@@ -60,7 +62,7 @@ function check(question, field) {
 // answer `given` before.
 export function askQuestion(form, question, { covered, given, takeAnswer }) {
   const field = makeField(question);
-  const submit = question.free ? texts.compare : texts.check;
+  const submit = question.free ? "Compare" : "Check";
   render(markup`${drawQuestion(question, covered)}${field}<button type="submit">${submit}</button>`, form);
   form.onsubmit = (event) => {
     event.preventDefault();

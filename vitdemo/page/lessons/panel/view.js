@@ -4,19 +4,21 @@
 import { drawMarkdown, drawNotice } from "../../components/shared.js";
 import { markup, nothing, render as renderInto } from "../../markup.js";
 import * as store from "../../store.js";
-import { fill, fillPlural, TEXTS } from "../../texts.js";
+import { fillPlural } from "../../texts.js";
 import * as lessonProgress from "../catalog/progress.js";
 import { askQuestion } from "./questions.js";
 import * as spotlight from "./spotlight.js";
 import { watchTasks } from "./tasks.js";
 
-const texts = TEXTS.panel;
+const NEXT_TEXT = "Next";
+const SKIP_TEXT = "Skip";
+const SHOW_ALL = "Show all lessons";
 const MARKUP = markup`
-  <aside class="lesson" aria-label="${texts.lesson}">
+  <aside class="lesson" aria-label="Lesson">
     <header>
       <b class="name"></b>
       <span class="count"></span>
-      <button type="button" class="leave">${texts.exit}</button>
+      <button type="button" class="leave">Exit lesson</button>
     </header>
     <div class="bar"><i></i></div>
     <div class="body">
@@ -27,9 +29,9 @@ const MARKUP = markup`
       <div class="told" role="status"></div>
     </div>
     <footer>
-      <button type="button" class="back">${texts.back}</button>
-      <button type="button" class="show">${texts.show}</button>
-      <button type="button" class="on">${texts.next}</button>
+      <button type="button" class="back">Back</button>
+      <button type="button" class="show">Show me</button>
+      <button type="button" class="on">${NEXT_TEXT}</button>
     </footer>
   </aside>
 `;
@@ -85,7 +87,7 @@ function clear({ lesson }) {
   document.body.classList.toggle("vd-lesson", lesson !== "");
   if (!place) return;
   place.hidden = !lesson;
-  drawMessage(texts.loading);
+  drawMessage("Loading the lesson …");
 }
 
 const drawParagraphs = (words) => words.map((text) => markup`<p>${drawMarkdown(text)}</p>`);
@@ -101,7 +103,7 @@ function drawMessage(title, message = nothing) {
 function showError(message) {
   content = null;
   drawn = 0;
-  drawMessage(texts.unavailable, drawNotice(message));
+  drawMessage("This lesson cannot be opened", drawNotice(message));
 }
 
 function render(data, state) {
@@ -132,10 +134,10 @@ function openView(step, isNext) {
 
 function drawStep({ cover, question, ring, task, text, title }) {
   const { length } = content.lesson.steps;
-  findPart("count").textContent = fill(texts.step, { step: drawn, steps: length });
+  findPart("count").textContent = `${drawn} of ${length}`;
   findPart("bar").firstElementChild.style.width = `${(100 * drawn) / length}%`;
   findPart("title").textContent = title;
-  const note = markup`<p><small>${texts.covered_step}</small></p>`;
+  const note = markup`<p><small>Part of the page is hidden until the next question.</small></p>`;
   renderInto(markup`${drawParagraphs(text)}${cover && !question ? note : nothing}`, findPart("text"));
   findPart("show").hidden = !ring;
   findPart("back").disabled = drawn === 1;
@@ -161,11 +163,11 @@ function drawTask() {
   const { cover, do: words, question, ring, task } = getCurrentStep();
   const done = Boolean(task || question) && isDone();
   findPart("do").classList.toggle("done", done);
-  const drawInstruction = () => markup`<b>${done ? texts.done : texts.try_it}</b>${drawMarkdown(words)}`;
+  const drawInstruction = () => markup`<b>${done ? "✓ Done: " : "Try it: "}</b>${drawMarkdown(words)}`;
   renderInto(words ? drawInstruction() : nothing, findPart("do"));
   const isLast = drawn === content.lesson.steps.length;
-  findPart("on").textContent = isLast ? texts.finish : done || !(task || question) ? texts.next : texts.skip;
-  findPart("on").classList.toggle("ready", findPart("on").textContent !== texts.skip);
+  findPart("on").textContent = isLast ? "Finish" : done || !(task || question) ? NEXT_TEXT : SKIP_TEXT;
+  findPart("on").classList.toggle("ready", findPart("on").textContent !== SKIP_TEXT);
   spotlight.mark({ ring, cover: question && done ? "" : cover });
 }
 
@@ -177,25 +179,32 @@ function drawEnd() {
   const tasks = steps.filter(({ task }) => task).length;
   const did = steps.filter(({ task }, i) => task && done.includes(i)).length;
   const reached = [
-    tasks ? fillPlural(texts, "tasks", tasks, { done: did }) : "",
+    tasks
+      ? fillPlural(tasks, "{done} of {count} task done", "{done} of {count} tasks done", { done: did })
+      : "",
     asked
-      ? fillPlural(texts, "questions", asked, { right: Object.values(right).filter(Boolean).length })
+      ? fillPlural(
+        asked,
+        "{right} of {count} question answered correctly at the first try",
+        "{right} of {count} questions answered correctly at the first try",
+        { right: Object.values(right).filter(Boolean).length },
+      )
       : "",
   ].filter(Boolean);
-  findPart("title").textContent = texts.end;
+  findPart("title").textContent = "End of the lesson";
   findPart("count").textContent = "";
   const drawFollowing = () =>
-    markup`${drawParagraphs([fill(texts.following, { title: next.title })])}<button type="button"
-      @click=${showAll}>${texts.show_all}</button>`;
+    markup`${drawParagraphs([`The next lesson is **${next.title}**.`])}<button type="button"
+      @click=${showAll}>${SHOW_ALL}</button>`;
   renderInto(
-    markup`<p>${texts.goal}${drawMarkdown(goal)}</p><p>${reached.length ? `${reached.join(", ")}.` : ""}</p>${
-      next ? drawFollowing() : nothing
-    }`,
+    markup`<p>Goal of this lesson: ${drawMarkdown(goal)}</p><p>${
+      reached.length ? `${reached.join(", ")}.` : ""
+    }</p>${next ? drawFollowing() : nothing}`,
     findPart("text"),
   );
   findPart("back").disabled = false;
   findPart("show").hidden = true;
-  findPart("on").textContent = next ? texts.next_lesson : texts.show_all;
+  findPart("on").textContent = next ? "Next lesson" : SHOW_ALL;
   findPart("on").classList.add("ready");
 }
 
@@ -238,14 +247,14 @@ function takeAnswer({ missing, given, right, answer }) {
     right: counts ? { ...before.right, [getSavedStep()]: right } : before.right,
   });
   showMessage([
-    `${right === null ? texts.sample : right ? texts.correct : texts.wrong} ${answer}`,
+    `${right === null ? "**Sample answer:**" : right ? "**Correct.**" : "**Not quite.**"} ${answer}`,
     getCurrentStep().question.because,
   ]);
 }
 
 function show() {
   if (spotlight.show(getCurrentStep().ring)) return;
-  showMessage([texts.reopened]);
+  showMessage(["The view of this step was closed, and is being opened again."]);
   store.open(findView(drawn) ?? "");
 }
 

@@ -35,7 +35,6 @@ from vitdemo.report.confusion import (
     CORNER,
     COUNTS,
     MAX_PAIRS,
-    PAIRS_TITLE,
     PREDICTED_PERCENTAGES,
     ConfusionCells,
     cell_texts,
@@ -50,13 +49,6 @@ CONFUSION_INTRO = (
     "Choose a cell with the mouse, or with the arrow keys and Enter. Choose an image to see the "
     "model's attention in Explore."
 )
-TEXTS = {
-    "corner": CORNER,
-    "no_errors": "No image was misclassified.",
-    "pairs": "Most confused pairs of {run}",
-    "hint": "Choose a cell to see its images.",
-    "back": PAIRS_TITLE,
-}
 DIFFERENT_SETS_MESSAGE = (
     "The test sets have different sizes, so the cells are differences of percentages."
 )
@@ -168,6 +160,7 @@ def matrix_to_payload(matrix: ConfusionCells) -> dict:
         "classes": list(matrix.classes),
         "values": matrix.values.tolist(),
         "strengths": round_numbers(colour_strengths(matrix), 4),
+        "corner": CORNER,
         "texts": cell_texts(matrix),
         "spoken": [[cell_label(matrix, i, j) for j in c] for i in c],
         "signed": matrix.other is not None,

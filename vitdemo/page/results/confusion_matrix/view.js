@@ -5,9 +5,8 @@ import { createGallery, resetPageOf } from "../../components/gallery.js";
 import { createRoving, drawActionButton, formatCsv, saveText } from "../../components/shared.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
-import { fill, TEXTS } from "../../texts.js";
+import { DOWNLOAD_CSV } from "../../texts.js";
 
-const texts = TEXTS.confusion_matrix;
 const MODELS = ["results.tests", "results.model", "results.other"];
 
 resetPageOf("confusion", [...MODELS, "confusion.cell"]);
@@ -50,7 +49,7 @@ function drawMatrix(value, chosen) {
   const names = new Set(classes.flatMap((_, i) => classes.map((__, j) => encode(value, i, j))));
   const stop = names.has(chosen) ? chosen : encode(value, 0, 0); // the cell that Tab reaches
   const keys = createRoving(() => classes.length);
-  const head = [texts.corner, ...classes].map((text) => markup`<th scope="col">${text}</th>`);
+  const head = [value.corner, ...classes].map((text) => markup`<th scope="col">${text}</th>`);
   const drawRow = (text, i) =>
     markup`<tr><th scope="row">${text}</th>${
       classes.map((_, j) => drawCell(value, i, j, chosen, stop))
@@ -61,19 +60,19 @@ function drawMatrix(value, chosen) {
 
 function drawSaveButton(value) {
   const rows = [
-    [texts.corner, ...value.classes],
+    [value.corner, ...value.classes],
     ...value.classes.map((name, i) => [name, ...value.values[i]]),
   ];
   const save = () => saveText(formatCsv(rows), `${value.file}.csv`, "text/csv");
-  return drawActionButton(TEXTS.shared.download_csv, save);
+  return drawActionButton(DOWNLOAD_CSV, save);
 }
 
 function drawPairs({ run, pairs: all }) {
   const drawItem = ({ cell, pick, text }) =>
     markup`<li><button type="button" data-pick=${pick} @click=${() => choose(cell)}>${text}</button></li>`;
-  return markup`<h2>${fill(texts.pairs, { run })}</h2>
-    ${all.length ? markup`<ol>${all.map(drawItem)}</ol>` : markup`<p>${texts.no_errors}</p>`}
-    <p class="quiet">${texts.hint}</p>`;
+  return markup`<h2>Most confused pairs of ${run}</h2>
+    ${all.length ? markup`<ol>${all.map(drawItem)}</ol>` : markup`<p>No image was misclassified.</p>`}
+    <p class="quiet">Choose a cell to see its images.</p>`;
 }
 
 store.define("confusion_matrix", {
@@ -95,7 +94,7 @@ store.define("confusion_cell", {
   create(element) {
     render(
       markup`<div class="pairs"></div>
-        <button type="button" class="back" hidden @click=${() => choose("")}>${texts.back}</button>
+        <button type="button" class="back" hidden @click=${() => choose("")}>Most confused pairs</button>
         <div id="cell-title" class="article"></div>`,
       element,
     );

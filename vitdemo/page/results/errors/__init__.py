@@ -46,13 +46,6 @@ ORDER_HELP = (
     "difference between the two highest class probabilities. The **likeliest label errors** have "
     "the lowest probability of the given label, averaged over the models."
 )
-TEXTS = {
-    "kinds": "Images to show",
-    "filter": "Filter: {filters}. {clear}",
-    "clear": "Clear filters",
-    "pairs": "Pairs of classes",
-    "pairs_title": "Most confused pairs of classes",
-}
 
 FILTERS = (
     *MODELS,

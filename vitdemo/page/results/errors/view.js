@@ -3,9 +3,7 @@ import { createGallery, resetPageOf } from "../../components/gallery.js";
 import { createRoving } from "../../components/shared.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
-import { fillParts, TEXTS } from "../../texts.js";
 
-const texts = TEXTS.errors;
 const DEFAULT_ORDER = "most_confident";
 const ANY_CLASS = { "errors.true": "", "errors.predicted": "", "errors.both": false };
 const NO_FILTER = { ...ANY_CLASS, "errors.low": 0, "errors.high": 100 }; // values that exclude no image
@@ -68,15 +66,20 @@ function drawChips(chips, group, isPressed, choose) {
 }
 
 function drawFilter(words) {
-  const clear = markup`<button type="button" @click=${() => change(NO_FILTER)}>${texts.clear}</button>`;
-  return fillParts(texts.filter, { filters: markup`<strong>${words}</strong>`, clear });
+  const clear = markup`<button type="button" @click=${() => change(NO_FILTER)}>Clear filters</button>`;
+  return markup`Filter: <strong>${words}</strong>. ${clear}`;
 }
 
 store.define("errors_kinds", {
   follows: ["errors.kind"],
   create(element) {
     function draw({ chips, only: filters, messages }, kind) {
-      const row = drawChips(chips, texts.kinds, ({ pick }) => pick === kind, ({ pick }) => chooseKind(pick));
+      const row = drawChips(
+        chips,
+        "Images to show",
+        ({ pick }) => pick === kind,
+        ({ pick }) => chooseKind(pick),
+      );
       const lines = [...chips.filter(({ pick }) => pick === kind).map(({ text }) => text), ...messages];
       render(
         markup`${row}
@@ -97,8 +100,8 @@ store.define("errors_pairs", {
   create(element) {
     function draw(chips, state) {
       const isPressed = ({ classes }) => isChosen(classes, state);
-      const row = drawChips(chips, texts.pairs, isPressed, ({ classes }) => choosePair(classes));
-      render(markup`<h2 ?hidden=${!chips.length}>${texts.pairs_title}</h2>${row}`, element);
+      const row = drawChips(chips, "Pairs of classes", isPressed, ({ classes }) => choosePair(classes));
+      render(markup`<h2 ?hidden=${!chips.length}>Most confused pairs of classes</h2>${row}`, element);
     }
     return { render: ({ chips }, state) => draw(chips, state), showError: () => draw([]) };
   },

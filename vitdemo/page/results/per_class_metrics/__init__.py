@@ -8,10 +8,6 @@ from vitdemo.page.feature import PageSetup, merge_features
 from vitdemo.page.results.per_class_metrics import classes, curves, pair
 
 FEATURE = merge_features(part.FEATURE for part in (classes, pair, curves))
-TEXTS = {
-    "plot": "Precision and recall of each class, lowest F1 first",
-    "hint": "Choose a class to see its curves below. Lines: 95% confidence intervals.",
-}
 
 
 def build(setup: PageSetup) -> None:

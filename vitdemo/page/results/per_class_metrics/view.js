@@ -3,9 +3,8 @@ import { createDocument } from "../../components/documents.js";
 import { createRoving, setTabStop } from "../../components/shared.js";
 import { markup, nothing, render, shapes } from "../../markup.js";
 import * as store from "../../store.js";
-import { TEXTS } from "../../texts.js";
 
-const texts = TEXTS.per_class_metrics;
+const HINT_TEXT = "Choose a class to see its curves below. Lines: 95% confidence intervals.";
 const CLASSES = "metrics.classes";
 
 store.defineDocument("paired_test");
@@ -61,29 +60,29 @@ function drawRow({ name, isTested, spoken, marks }, plot, isChosen) {
 function createPlot(place) {
   const keys = createRoving(() => 1);
   let drawn = null;
-  let read = texts.hint;
+  let read = HINT_TEXT;
 
   function draw(plot, shown) {
     const showText = (text) => {
       read = text;
       draw(plot, shown);
     };
-    const point = ({ target }) => showText(target.closest("button")?.ariaLabel ?? texts.hint);
+    const point = ({ target }) => showText(target.closest("button")?.ariaLabel ?? HINT_TEXT);
     const focus = (event) => {
       keys.focus(event);
       point(event);
     };
-    const leave = () => showText(texts.hint);
+    const leave = () => showText(HINT_TEXT);
     const rows = plot?.rows.map((each) => drawRow(each, plot, shown.includes(each.name)));
     const drawContent = () =>
       markup`${drawHead(plot)}<div class=${plot.models.length > 1 ? "rows two" : "rows"} role="group"
-        aria-label=${texts.plot} @pointerover=${point} @focusin=${focus} @pointerleave=${leave} @focusout=${leave}
+        aria-label="Precision and recall of each class, lowest F1 first" @pointerover=${point} @focusin=${focus} @pointerleave=${leave} @focusout=${leave}
         @keydown=${keys.press}>${rows}</div>${drawAxis(plot)}<p class="reading">${read}</p>`;
     render(plot ? drawContent() : nothing, place);
   }
 
   return (plot, chosen) => {
-    if (plot !== drawn) read = texts.hint;
+    if (plot !== drawn) read = HINT_TEXT;
     drawn = plot;
     draw(plot, chosen[0] === "" ? [plot?.rows[0]?.name] : chosen); // before a choice, the curves show the worst class
     const buttons = [...place.querySelectorAll("button")];

@@ -36,7 +36,6 @@ from vitdemo.page.components import are_uploads
 from vitdemo.page.components.run_choice import RunChoice, describe_menu
 from vitdemo.page.feature import Feature, PageSetup, Payload, Report, ViewData
 from vitdemo.page.gradio_patches import session_value
-from vitdemo.page.results.models import SAME_MODEL
 from vitdemo.page.view_state import ViewState, needs
 from vitdemo.report.comparison import test_set_blocks
 from vitdemo.runs.user_test_set import UserTestSet
@@ -47,24 +46,6 @@ MAX_CLASSES, MAX_IMAGES = 100, 1000
 MAX_TEST_SETS = 10  # maximum number per user
 SESSION_LIFETIME = 3600  # seconds from the last use to the deletion
 ORIGINAL_LABEL = "original test set"
-TEXTS = {
-    "same_model": SAME_MODEL,
-    "add": "Test the models on your own images",
-    "intro": "Use a folder or a zip file with one folder of images per class. Use class names of "
-    "the models as folder names, for example cat and dog.",
-    "private": "Only you can see your images, and they are deleted one hour after their last use.",
-    "local": "The images stay in memory until this page is stopped.",
-    "name": "Name of the test set",
-    "name_example": "for example Group 2",
-    "folder": "Add folder",
-    "zip": "Add zip",
-    "evaluate_one": "Evaluate {count} model",
-    "evaluate_other": "Evaluate {count} models",
-    "images": "images",
-    "accuracies": "Accuracy of all models on both test sets",
-    "remove": "Remove this test set",
-    "cancelled": "The evaluation was cancelled, but the results of finished models are kept.",
-}
 NOT_EVALUATED_MESSAGE = (
     "No model has been evaluated on '{name}' yet. The results appear here after the evaluation."
 )

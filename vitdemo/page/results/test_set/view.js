@@ -5,21 +5,21 @@ import { createProgressLine } from "../../components/task_panel.js";
 import { getFolder, listFolderFiles, takeFiles, uploadFiles } from "../../components/uploads.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
-import { fillPlural, TEXTS } from "../../texts.js";
+import { SAME_MODEL } from "../../generated.js";
+import { CANCEL, fillPlural } from "../../texts.js";
 
-const texts = TEXTS.test_set;
 const TESTS = "results.tests";
 const MAX_FILES = 1000; // per folder; the server has the same limit
 
 // With a user's test set, compare the chosen model on both test sets; the user may choose another comparison.
 store.watch([TESTS], (state, changes) => {
   if ("results.other" in changes) return; // from the URL, or chosen together with the test set
-  const other = state[TESTS] ? texts.same_model : "";
+  const other = state[TESTS] ? SAME_MODEL : "";
   store.updateControls({ "results.other": { value: other } });
 });
 
 function createTestSet(element, { upload }) {
-  const progress = createProgressLine(texts.images);
+  const progress = createProgressLine("images");
   const table = document.createElement("div");
   table.className = "article";
   const drawTable = createDocument(table);
@@ -39,7 +39,11 @@ function createTestSet(element, { upload }) {
       progress.show({ ...state, error: null });
       if (state.end) element.querySelector(".accuracies").open = true;
       if (state.end) store.invalidateViewsOf(TESTS);
-      showMessage(state.cancelled ? texts.cancelled : error);
+      showMessage(
+        state.cancelled
+          ? "The evaluation was cancelled, but the results of finished models are kept."
+          : error,
+      );
     }, [TESTS]);
   }
 
@@ -64,24 +68,27 @@ function createTestSet(element, { upload }) {
   }
 
   const drawForm = () =>
-    markup`<details class="add"><summary>${texts.add}</summary>
-      <p>${texts.intro} ${drawn.is_local ? texts.local : texts.private}</p>
+    markup`<details class="add"><summary>Test the models on your own images</summary>
+      <p>Use a folder or a zip file with one folder of images per class. Use class names of the models as folder names, for example cat and dog. ${
+      drawn.is_local
+        ? "The images stay in memory until this page is stopped."
+        : "Only you can see your images, and they are deleted one hour after their last use."
+    }</p>
       <div class="ways">
-        <input type="text" class="name" maxlength="40" autocomplete="off" placeholder=${texts.name_example}
-          aria-label=${texts.name}>
+        <input type="text" class="name" maxlength="40" autocomplete="off" placeholder="for example Group 2"
+          aria-label="Name of the test set">
         <label class="file"><input type="file" class="folder" webkitdirectory multiple
-          @change=${sendFolder}><span>${texts.folder}</span></label>
+          @change=${sendFolder}><span>Add folder</span></label>
         <label class="file"><input type="file" class="zip" accept=".zip"
-          @change=${sendZip}><span>${texts.zip}</span></label>
+          @change=${sendZip}><span>Add zip</span></label>
       </div>
     </details>`;
 
   const drawEvaluateButton = () =>
     markup`<button type="button" class="vd-download primary" id="tests-evaluate" @click=${evaluate}>${
-      fillPlural(texts, "evaluate", drawn.pending)
+      fillPlural(drawn.pending, "Evaluate {count} model", "Evaluate {count} models")
     }</button>`;
-  const drawCancelButton = () =>
-    drawActionButton(TEXTS.task_panel.cancel, () => store.stopTask(), "tests-cancel");
+  const drawCancelButton = () => drawActionButton(CANCEL, () => store.stopTask(), "tests-cancel");
   const remove = () => store.act("tests.remove", {}, showMessage);
 
   function drawChosen() {
@@ -89,10 +96,10 @@ function createTestSet(element, { upload }) {
       <span class="quiet">${drawn.summary}</span>
       ${drawn.problems.map((text) => markup`<p class="quiet">${text}</p>`)}
       <details class="accuracies" ?hidden=${!drawn.comparison.length}>
-        <summary>${texts.accuracies}</summary>${table}
+        <summary>Accuracy of all models on both test sets</summary>${table}
       </details>
       <div class="buttons">${drawn.pending && !running ? drawEvaluateButton() : nothing}${
-      running ? drawCancelButton() : drawActionButton(texts.remove, remove, "tests-remove")
+      running ? drawCancelButton() : drawActionButton("Remove this test set", remove, "tests-remove")
     }</div>`;
   }
 

@@ -41,7 +41,6 @@ NO_RUN_MESSAGE = (
 NO_SELECTION_MESSAGE = "Choose a run above to see its curves."
 NO_EPOCH_MESSAGE = "The curves appear at the end of the first epoch."
 MANY_RUNS_NOTE = f"For more than {MAX_TRAINING_CURVES} runs, only the validation curves are drawn."
-TEXTS = {"plot_by_axis": "{plot}, by {axis}"}
 
 
 def build(setup: PageSetup) -> None:

@@ -1,7 +1,6 @@
 // Plots of training curves: smoothing and axes without a request. All plots and the animation show the same epoch.
 import { createLinePlots, smoothCurve } from "../../components/line_plots.js";
 import * as store from "../../store.js";
-import { fill, TEXTS } from "../../texts.js";
 
 const [SMOOTHING, SCALE, AXIS, EPOCH] = ["smoothing", "scale", "axis", "epoch"].map((name) =>
   `training.${name}`
@@ -22,7 +21,7 @@ function makePlots({ message, note, axes, x: positions, plots }, state) {
   const unit = axes[axis];
   const makePlot = ({ label, has_log_scale: hasLogScale, lines, marks, ...plot }) => ({
     ...plot,
-    label: fill(TEXTS.curves.plot_by_axis, { plot: label, axis: unit }),
+    label: `${label}, by ${unit}`,
     x: unit,
     whole: axis === "epoch",
     log: hasLogScale && scale === "log",

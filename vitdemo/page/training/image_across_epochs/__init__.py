@@ -37,17 +37,6 @@ NO_SNAPSHOTS_MESSAGE = (
     "Training runs started here save their weights after each epoch. After the first epoch, the "
     "animation shows the attention and prediction for the image in Explore."
 )
-TEXTS = {
-    "no_image": "Choose an image in the tab Explore to see how the model's attention changes in "
-    "training.",
-    "play": "Play",
-    "stop": "Stop",
-    "map": "Attention of {run} after epoch {epoch}, layer {layer}, mean of the heads",
-    "prediction": "{run} after epoch {epoch}: {predicted}",
-    "epoch": "Epoch {epoch} of {epochs}",
-    "chosen_epoch": "epoch {epoch}: {predicted}",
-    "layer": "Layer {layer} of {layers}",
-}
 MAX_CLASSES_SHOWN = 5  # number of classes shown
 SHARE_DIGITS = 4  # decimals of a probability
 MAP_DIGITS = 3  # significant digits of a map's values, enough for the colours

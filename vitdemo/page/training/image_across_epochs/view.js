@@ -3,9 +3,7 @@ import { drawClassBar } from "../../components/class_bars.js";
 import { drawNotice, drawValues } from "../../components/shared.js";
 import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
-import { fill, TEXTS } from "../../texts.js";
 
-const texts = TEXTS.image_across_epochs;
 const FRAME_MS = 700; // milliseconds per epoch
 const KEYS = { epoch: "training.epoch", layer: "training.layer" }; // 0: the last epoch or layer
 
@@ -75,28 +73,26 @@ function create(element) {
     const l = Math.min(store.state[KEYS.layer] || layers, layers);
     const [epoch, predicted] = [epochs[i], data.predicted[i]];
     const drawBar = (name, c) => drawClassBar(name, shares[i][c], { truth, isFirst: name === predicted });
-    const epochText = fill(texts.epoch, { epoch, epochs: epochs.at(-1) });
+    const epochText = `Epoch ${epoch} of ${epochs.at(-1)}`;
     const range = {
       min: 0,
       max: epochs.length - 1,
       value: i,
-      spoken: fill(texts.chosen_epoch, { epoch, predicted }),
+      spoken: `epoch ${epoch}: ${predicted}`,
     };
-    const layerText = fill(texts.layer, { layer: l, layers });
+    const layerText = `Layer ${l} of ${layers}`;
     draw(
       markup`<div class="screen">
-          <div class="vd-overlay"><img src=${seen.url} alt=${
-        fill(texts.map, { run, epoch, layer: l })
-      }><canvas aria-hidden="true"></canvas></div>
+          <div class="vd-overlay"><img src=${seen.url} alt="Attention of ${run} after epoch ${epoch}, layer ${l}, mean of the heads"><canvas aria-hidden="true"></canvas></div>
           <div class="answer">
-            <p class="when" role="status">${fill(texts.prediction, { run, epoch, predicted })}</p>
+            <p class="when" role="status">${run} after epoch ${epoch}: ${predicted}</p>
             <ul>${classes.map(drawBar)}</ul>
             <p class="learned">${words}</p>
           </div>
         </div>
         <div class="controls">
           <button type="button" class="play" ?disabled=${epochs.length < 2} @click=${play}>${
-        timer ? texts.stop : texts.play
+        timer ? "Stop" : "Play"
       }</button>
           ${drawSlider("at", epochText, range, moveTo)}
           ${drawSlider("layer", layerText, { min: 1, max: layers, value: l }, chooseLayer)}
@@ -117,7 +113,11 @@ function create(element) {
   }
 
   waitForScroll(element);
-  if (!store.state.image) showMessage(drawHint(texts.no_image));
+  if (!store.state.image) {
+    showMessage(
+      drawHint("Choose an image in the tab Explore to see how the model's attention changes in training."),
+    );
+  }
   return { render, showError: (message) => showMessage(drawNotice(message)) };
 }
 

@@ -21,7 +21,6 @@ from vitdemo.report.training import MORE_PLOTS, final_results, learning_summary
 from vitdemo.runs import RECORD_FIELDS, Run
 
 VIEW = "training_results"
-TEXTS = {"title": "More about these runs"}
 INTRO = (
     "Training curves of each model by epoch, for the training set and for the validation set, "
     "which is not used for training. Point at a plot or tap it to read the values. The curves of "

@@ -3,7 +3,6 @@ import { createDocument } from "../../components/documents.js";
 import { openAblation } from "../../results/compare/recipe_ablation/view.js";
 import { markup, render } from "../../markup.js";
 import * as store from "../../store.js";
-import { TEXTS } from "../../texts.js";
 import * as trainingPlots from "../curves/plots.js";
 
 const OPEN = "training.more"; // state key: true while the fold is open, otherwise null
@@ -11,7 +10,7 @@ const OPEN = "training.more"; // state key: true while the fold is open, otherwi
 function create(element) {
   const toggle = ({ target }) => store.set({ [OPEN]: target.open || null });
   render(
-    markup`<details class="vd-more" @toggle=${toggle}><summary>${TEXTS.results.title}</summary>
+    markup`<details class="vd-more" @toggle=${toggle}><summary>More about these runs</summary>
       <div></div><div class="article"></div></details>`,
     element,
   );

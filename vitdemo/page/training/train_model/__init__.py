@@ -47,7 +47,6 @@ EVERYONE, THIS_COMPUTER = "everyone who can reach this page", "this computer onl
 MAX_CURVE_POINTS = 300  # maximum number of points per curve; a plot cannot show more
 LIVE_AXIS = "epochs trained"  # a fraction of an epoch for each logged step
 NO_STEP_NOTE = "{name}: the curves appear after the first step."
-TEXTS = {"no_jobs": "No training run has been started on this page yet."}
 
 
 def build(setup: PageSetup) -> None:

@@ -3,9 +3,7 @@ import { createLinePlots } from "../../components/line_plots.js";
 import { createTaskRows } from "../../components/task_rows.js";
 import { markup, render } from "../../markup.js";
 import * as store from "../../store.js";
-import { TEXTS } from "../../texts.js";
 
-const texts = TEXTS.train_model;
 const [POLL_SECONDS, IDLE_POLL_SECONDS] = [2, 10]; // seconds while a run is in progress, and otherwise
 const pollSeconds = ({ in_progress: isInProgress }) => (isInProgress ? POLL_SECONDS : IDLE_POLL_SECONDS);
 
@@ -14,7 +12,11 @@ store.define("training_jobs", {
   create(element, { trigger }) {
     render(markup`<p class="note" role="status"></p><div></div>`, element);
     const [note, list] = element.children;
-    const draw = createTaskRows(list, texts.no_jobs, (action) => trigger("act", action));
+    const draw = createTaskRows(
+      list,
+      "No training run has been started on this page yet.",
+      (action) => trigger("act", action),
+    );
     return {
       render: ({ rows, note: text }) => {
         draw(rows);

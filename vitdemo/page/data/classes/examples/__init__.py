@@ -17,13 +17,6 @@ from vitdemo.page.gallery import MAX_PIXELATED_SIDE
 from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "class_examples"
-TEXTS = {
-    "label": "Example images of each class",
-    "image": "{name}, test image {number}. Open in Explore.",
-    "images_one": "{count} class, with random test images. Click an image to open it in Explore.",
-    "images_other": "{count} classes, with random test images. Click an image to open it in "
-    "Explore.",
-}
 
 
 @needs(keys.MODEL)

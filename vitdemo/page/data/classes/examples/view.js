@@ -2,14 +2,12 @@
 import { createRoving, formatSheetStyle } from "../../../components/shared.js";
 import { markup, render as draw } from "../../../markup.js";
 import * as store from "../../../store.js";
-import { fill, fillPlural, TEXTS } from "../../../texts.js";
-
-const texts = TEXTS.examples;
+import { fillPlural } from "../../../texts.js";
 
 function drawButton(value, name, number, at) {
   const rows = Math.ceil(value.numbers.flat().length / value.columns);
   const style = formatSheetStyle(value.sheet, at, value.columns, rows);
-  const words = fill(texts.image, { name, number });
+  const words = `${name}, test image ${number}. Open in Explore.`;
   const image = { source: `test:${number}`, path: null, at: 0.5 };
   return markup`<button type="button" class="vd-cut" style=${style} title=${words} aria-label=${words}
     data-pick=${number} tabindex=${at ? -1 : 0} @click=${() =>
@@ -27,8 +25,16 @@ store.define("class_examples", {
         value.numbers[k].map((number) => drawButton(value, name, number, at++))
       }</div>`;
     draw(
-      markup`<p>${fillPlural(texts, "images", value.classes.length)}</p>
-        <div class=${value.pixels ? "rows" : "rows smooth"} role="group" aria-label=${texts.label}
+      markup`<p>${
+        fillPlural(
+          value.classes.length,
+          "{count} class, with random test images. Click an image to open it in Explore.",
+          "{count} classes, with random test images. Click an image to open it in Explore.",
+        )
+      }</p>
+        <div class=${
+        value.pixels ? "rows" : "rows smooth"
+      } role="group" aria-label="Example images of each class"
           @focusin=${keys.focus} @keydown=${keys.press}>${value.classes.map(drawRow)}</div>`,
       element,
     );

@@ -57,24 +57,6 @@ PART_DESCRIPTIONS = {
     "linear": "Maps {before} numbers, one per channel, to {after} classes (`{name}`).",
     "layer": "Normalises the mean and variance of each channel (`{name}`).",
 }
-TEXTS = {
-    "open": "Open {title}",
-    "image": "Image",
-    "image_words": "The input of the model: {side} × {side} pixels.",
-    "residual": "Residual stream",
-    "residual_words": "Contribution of each layer to the logit of {name}.",
-    "lens": "Logit lens",
-    "lens_words": "Probability of {name} after each layer, in percent.",
-    "prediction": "Prediction",
-    "map": "Layer {layer}: attention, mean of the heads",
-    "contribution": "Layer {layer} adds {value} to the logit of {name}",
-    "probability": "After layer {layer}: {name} {probability}",
-    "numbers": "Parameters and multiply-adds",
-    "part": "part",
-    "parameters": "parameters",
-    "macs": "multiply-adds",
-    "total": "total",
-}
 PART_LINKS = {
     "patches": {"title": "Patch embedding", "part": "filters"},
     "stem": {"title": "Patch embedding", "part": "filters"},

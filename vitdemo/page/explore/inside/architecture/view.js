@@ -10,9 +10,10 @@ import {
 } from "../../../components/shared.js";
 import { markup, nothing, render } from "../../../markup.js";
 import * as store from "../../../store.js";
-import { fill, formatNumber, TEXTS } from "../../../texts.js";
+import { fill, formatNumber } from "../../../texts.js";
 
-const texts = TEXTS.architecture;
+const RESIDUAL_TEXT = "Residual stream";
+const LENS_TEXT = "Logit lens";
 
 function open({ part, section }) {
   if (part) document.querySelector(`#part input[value="${part}"]`)?.click();
@@ -21,7 +22,7 @@ function open({ part, section }) {
 
 // A box with a drawing, a title and a description; a button if it has a link.
 function drawBox({ title, description, link }, { drawing = nothing, strip = nothing } = {}) {
-  const drawLink = () => markup`<u>${fill(texts.open, { title: link.title })}</u>`;
+  const drawLink = () => markup`<u>Open ${link.title}</u>`;
   const words = markup`<span class="words"><strong>${title}</strong><small>${
     drawMarkdown(description)
   }</small> ${link ? drawLink() : nothing}</span>`;
@@ -52,9 +53,9 @@ function drawHeatmap(values, className = "") {
 const drawMaps = (value) =>
   drawColumns(
     value.steps.maps.map((values, i) =>
-      markup`<span class="vd-overlay" title=${fill(texts.map, { layer: i + 1 })}>${drawImage(value)}${
-        drawHeatmap(values)
-      }</span>`
+      markup`<span class="vd-overlay" title="Layer ${i + 1}: attention, mean of the heads">${
+        drawImage(value)
+      }${drawHeatmap(values)}</span>`
     ),
   );
 
@@ -64,7 +65,7 @@ function drawContributions({ steps, answers }) {
     const size = (50 * Math.abs(each)) / (limit || 1);
     const colour = `rgb(${getColour(each > 0 ? 0.84 : 0.16).join(" ")})`;
     const style = `height: ${size}%; ${each < 0 ? "top" : "bottom"}: 50%; background: ${colour}`;
-    const title = fill(texts.contribution, { layer: i + 1, value: formatSigned(each), name: answers[0][0] });
+    const title = `Layer ${i + 1} adds ${formatSigned(each)} to the logit of ${answers[0][0]}`;
     return markup`<span class="signed" title=${title}><i style=${style}></i><b>${
       formatSigned(each, 1)
     }</b></span>`;
@@ -74,9 +75,9 @@ function drawContributions({ steps, answers }) {
 function drawLens({ steps, answers }) {
   return drawColumns(steps.probabilities.map((each, i) => {
     const values = { layer: i + 1, name: answers[0][0], probability: formatProbability(each) };
-    return markup`<span class="rising" title=${fill(texts.probability, values)}><i style="height: ${
-      100 * each
-    }%"></i><b>${(100 * each).toFixed(0)}</b></span>`;
+    return markup`<span class="rising" title=${
+      fill("After layer {layer}: {name} {probability}", values)
+    }><i style="height: ${100 * each}%"></i><b>${(100 * each).toFixed(0)}</b></span>`;
   }));
 }
 
@@ -88,14 +89,14 @@ function drawLayers(value) {
   const [attention, ...others] = parts.filter(isInLayers);
   const name = answers[0]?.[0];
   const residual = {
-    title: texts.residual,
-    description: fill(texts.residual_words, { name: name ?? "" }),
-    link: { title: texts.residual, part: "residual_stream" },
+    title: RESIDUAL_TEXT,
+    description: `Contribution of each layer to the logit of ${name ?? ""}.`,
+    link: { title: RESIDUAL_TEXT, part: "residual_stream" },
   };
   const reading = {
-    title: texts.lens,
-    description: fill(texts.lens_words, { name: name ?? "" }),
-    link: { title: texts.lens, part: "lens" },
+    title: LENS_TEXT,
+    description: `Probability of ${name ?? ""} after each layer, in percent.`,
+    link: { title: LENS_TEXT, part: "lens" },
   };
   const numbers = drawColumns(steps.maps.map((_, i) => markup`<b>${i + 1}</b>`));
   return markup`<div class="layers">
@@ -112,7 +113,7 @@ function drawPrediction({ answers }) {
     markup`<span class="answer"><span>${name}</span><i style="width: ${100 * share}%"></i><b>${
       formatProbability(share)
     }</b></span>`;
-  return markup`<div class="part"><span class="words"><strong>${texts.prediction}</strong>${
+  return markup`<div class="part"><span class="words"><strong>Prediction</strong>${
     answers.map(drawClass)
   }</span></div>`;
 }
@@ -134,7 +135,7 @@ function drawTransformer(value) {
 
 const drawInput = (value) =>
   drawBox(
-    { title: texts.image, description: fill(texts.image_words, { side: value.size }) },
+    { title: "Image", description: `The input of the model: ${value.size} × ${value.size} pixels.` },
     { drawing: markup`<span class="drawing">${drawImage(value)}</span>` },
   );
 const drawConvolutional = (value) => [
@@ -148,8 +149,8 @@ function drawSizes({ parts }) {
   const rows = parts.map((
     each,
   ) => [each.title, formatCell(each.parameters, parameters), formatCell(each.macs, macs)]);
-  rows.push([texts.total, formatNumber(parameters), formatNumber(macs)]);
-  return drawFoldedTable(texts.numbers, [texts.part, texts.parameters, texts.macs], rows);
+  rows.push(["total", formatNumber(parameters), formatNumber(macs)]);
+  return drawFoldedTable("Parameters and multiply-adds", ["part", "parameters", "multiply-adds"], rows);
 }
 
 function draw(place, value) {

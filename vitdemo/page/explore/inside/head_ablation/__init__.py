@@ -17,7 +17,6 @@ import numpy as np
 import scipy
 
 from vitdemo.analyses.head_ablation import (
-    NUM_ACCURACY_IMAGES,
     AblationEffects,
     compute_head_effects,
     measure_accuracy_without_heads,
@@ -48,23 +47,6 @@ ABOUT_EFFECTS = (
     "A head without an effect may still be important, because other heads can compensate for it. "
     "{replacement}"
 )
-TEXTS = {
-    "grid": "Columns are heads.",
-    "row": "layer {layer}",
-    "off": "off",
-    "head_on": "Layer {layer}, head {head}, on. Effect of switching off only this head: logit of "
-    "{name} {logit}, probability {points} percentage points",
-    "head_off": "Layer {layer}, head {head}, off. Effect of switching off only this head: logit of "
-    "{name} {logit}, probability {points} percentage points",
-    "scale": " (change of the logit; white: no change)",
-    "numbers": "Effect of each head on the probability of {name}, in percentage points",
-    "layer_column": "layer",
-    "head_column": "head {head}",
-    "switch_on": "Switch all heads on",
-    "measure": f"Measure accuracy on {NUM_ACCURACY_IMAGES:,} test images",
-    "predictions": "predictions",
-    "cancelled": "The measurement was cancelled.",
-}
 ZERO_ABLATION_CAPTION = (
     "The output of a head that is off is replaced by zeros. Zero ablation also removes the part "
     "of the output that is the same for every image."

@@ -18,7 +18,7 @@ import {
 import { createTaskPanel } from "../../../components/task_panel.js";
 import { makeElement, markup, nothing, render as draw } from "../../../markup.js";
 import * as store from "../../../store.js";
-import { fill, TEXTS } from "../../../texts.js";
+import { fill } from "../../../texts.js";
 
 // --- the heads that are off, which belong to a model ---
 
@@ -40,13 +40,11 @@ function toggle(value, pick) {
 
 // --- the grid of effects ---
 
-const texts = TEXTS.head_ablation;
-
 function drawHeadGrid(value, heads) {
   const { name, change, probability } = value;
   const limit = findLargest(change.flat());
   const rows = change.map((line, l) => ({
-    name: fill(texts.row, { layer: l + 1 }),
+    name: `layer ${l + 1}`,
     cells: line.map((effect, h) => {
       const pick = `${l + 1}.${h + 1}`;
       const isOff = heads.has(pick);
@@ -58,10 +56,15 @@ function drawHeadGrid(value, heads) {
         points: formatSigned(100 * probability[l][h], 1),
       };
       return {
-        text: isOff ? texts.off : formatSigned(effect),
+        text: isOff ? "off" : formatSigned(effect),
         pick,
         pressed: isOff,
-        label: fill(isOff ? texts.head_off : texts.head_on, numbers),
+        label: fill(
+          isOff
+            ? "Layer {layer}, head {head}, off. Effect of switching off only this head: logit of {name} {logit}, probability {points} percentage points"
+            : "Layer {layer}, head {head}, on. Effect of switching off only this head: logit of {name} {logit}, probability {points} percentage points",
+          numbers,
+        ),
         rgb: getColour(limit > 0 ? (1 - effect / limit) / 2 : 0.5), // the head supports the class if the logit drops without the head
       };
     }),
@@ -69,22 +72,26 @@ function drawHeadGrid(value, heads) {
   const columns = change[0].map((_, h) => ({ text: h + 1 }));
   return [
     drawGrid(
-      { caption: texts.grid, corner: "", columns, rows, look: "vd-heads" },
+      { caption: "Columns are heads.", corner: "", columns, rows, look: "vd-heads" },
       (pick) => toggle(value, pick),
     ),
-    drawScale(formatSigned(-limit), formatSigned(limit), texts.scale, true),
+    drawScale(formatSigned(-limit), formatSigned(limit), " (change of the logit; white: no change)", true),
   ];
 }
 
 function render(element, value, state) {
   const makeRow = (line, l) => [String(l + 1), ...line.map((change) => formatSigned(100 * change))];
   const head = [
-    texts.layer_column,
-    ...value.change[0].map((_, h) => fill(texts.head_column, { head: h + 1 })),
+    "layer",
+    ...value.change[0].map((_, h) => `head ${h + 1}`),
   ];
   draw(
     markup`${drawCaption(value.words)}${drawHeadGrid(value, parseHeads(value, state.heads_off))}${
-      drawFoldedTable(fill(texts.numbers, { name: value.name }), head, value.probability.map(makeRow))
+      drawFoldedTable(
+        `Effect of each head on the probability of ${value.name}, in percentage points`,
+        head,
+        value.probability.map(makeRow),
+      )
     }${drawAbout(value.about)}`,
     element,
   );
@@ -94,10 +101,12 @@ function render(element, value, state) {
 
 const TASK = "head_ablation.accuracy";
 const drawEnd = ({ data, error }) =>
-  data ? markup`<p role="status">${drawMarkdown(data)}</p>` : drawNotice(error ?? texts.cancelled);
-const starts = [{ id: "measure-accuracy", text: texts.measure, task: TASK }];
-const panel = createTaskPanel({ starts, unit: texts.predictions, getWatched: () => ["model"], drawEnd });
-panel.buttons.prepend(makeElement(drawActionButton(texts.switch_on, () => switchOff(""))));
+  data
+    ? markup`<p role="status">${drawMarkdown(data)}</p>`
+    : drawNotice(error ?? "The measurement was cancelled.");
+const starts = [{ id: "measure-accuracy", text: "Measure accuracy on test images", task: TASK }];
+const panel = createTaskPanel({ starts, unit: "predictions", getWatched: () => ["model"], drawEnd });
+panel.buttons.prepend(makeElement(drawActionButton("Switch all heads on", () => switchOff(""))));
 
 store.define("head_ablation", {
   skeleton: "tiles",

@@ -44,24 +44,6 @@ ABOUT_LENS = (
     "the class token was not trained on patch tokens."
 )
 
-TEXTS = {
-    "approximate": "Approximate",
-    "strip": "Probability of each class after each layer, in percent",
-    "layer": "layer",
-    "column": "After layer {layer}: show the classes of the patches",
-    "column_before": "Layer 0, before the first layer: show the classes of the patches",
-    "cell": "After layer {layer}: {name} {probability}",
-    "cell_before": "Before the first layer: {name} {probability}",
-    "patches": "Predicted class of each patch, after layer {layer}",
-    "patches_before": "Predicted class of each patch, before the first layer",
-    "patch": "Row {row}, column {column}: {name} {probability}",
-    "image": "Input image of {run}",
-    "image_alt": "The input image of {run}, divided into patches",
-    "count": "{name}: {count} of {total}",
-    "row": "row",
-    "numbers": "Class and probability of each patch, in percent",
-}
-
 
 @needs(keys.IMAGE, keys.MODEL)
 def payload(context: AppContext, state: ViewState) -> dict:

@@ -11,9 +11,9 @@ import {
 import { formatProbability, getColour, makeRange } from "../../../components/shared.js";
 import { markup, render as draw } from "../../../markup.js";
 import * as store from "../../../store.js";
-import { fill, TEXTS } from "../../../texts.js";
+import { fill } from "../../../texts.js";
 
-const texts = TEXTS.logit_lens;
+const APPROXIMATE = "Approximate";
 // The text `after` for a layer, or `before` for the input of the first layer.
 const describeLayer = (layer, after, before, values = {}) =>
   fill(layer ? after : before, { layer, ...values });
@@ -22,13 +22,22 @@ let drawnLayer = null;
 function drawStrip({ answers, classes }, layer, choose) {
   const columns = answers.map((_, i) => ({
     text: i,
-    label: describeLayer(i, texts.column, texts.column_before),
+    label: describeLayer(
+      i,
+      "After layer {layer}: show the classes of the patches",
+      "Layer 0, before the first layer: show the classes of the patches",
+    ),
     pick: String(i),
     pressed: i === layer,
   }));
   const makeCell = (share, name, i) => ({
     text: (100 * share).toFixed(0),
-    label: describeLayer(i, texts.cell, texts.cell_before, { name, probability: formatProbability(share) }),
+    label: describeLayer(
+      i,
+      "After layer {layer}: {name} {probability}",
+      "Before the first layer: {name} {probability}",
+      { name, probability: formatProbability(share) },
+    ),
     rgb: getColour(share, false),
   });
   const rows = classes.map((name, c) => ({
@@ -36,7 +45,13 @@ function drawStrip({ answers, classes }, layer, choose) {
     cells: answers.map((shares, i) => makeCell(shares[c], name, i)),
   }));
   return drawGrid(
-    { caption: texts.strip, corner: texts.layer, columns, rows, look: "vd-strip" },
+    {
+      caption: "Probability of each class after each layer, in percent",
+      corner: "layer",
+      columns,
+      rows,
+      look: "vd-strip",
+    },
     (pick) => choose(Number(pick)),
   );
 }
@@ -49,37 +64,34 @@ function drawPatches(value, layer) {
   const makeCell = (p, row, column) => ({
     text: predicted[p].short,
     rgb: parseHex(predicted[p].colour),
-    label: fill(texts.patch, {
-      row,
-      column,
-      name: predicted[p].name,
-      probability: formatProbability(shares[p]),
-    }),
+    label: `Row ${row}, column ${column}: ${predicted[p].name} ${formatProbability(shares[p])}`,
   });
   const map = drawGrid({
-    caption: describeLayer(layer, texts.patches, texts.patches_before),
+    caption: describeLayer(
+      layer,
+      "Predicted class of each patch, after layer {layer}",
+      "Predicted class of each patch, before the first layer",
+    ),
     rows: makeRows(makeCell).map((cells) => ({ cells })),
     look: "vd-patches",
     style: `--columns: ${columns}`,
   });
   const seen =
     markup`<div class="seen" style="--rows: ${rows}; --columns: ${columns}"><img src=${value.seen.url}
-    alt=${fill(texts.image_alt, { run: value.run })}></div>`;
-  const figure = markup`<figure>${seen}<figcaption>${
-    fill(texts.image, { run: value.run })
-  }</figcaption></figure>`;
+    alt="The input image of ${value.run}, divided into patches"></div>`;
+  const figure = markup`<figure>${seen}<figcaption>Input image of ${value.run}</figcaption></figure>`;
   const counts = new Map();
   for (const each of predicted) counts.set(each, (counts.get(each) ?? 0) + 1);
   const legend = [...counts].sort(([, a], [, b]) => b - a).map(([{ name, short, colour }, count]) => {
-    const words = ` ${fill(texts.count, { name, count, total: rows * columns })}`;
+    const words = ` ${name}: ${count} of ${rows * columns}`;
     return markup`<li><i style=${formatCellStyle(parseHex(colour))}>${short}</i>${words}</li>`;
   });
   const numbers = makeRows((p) => `${predicted[p].name} ${(100 * shares[p]).toFixed(1)}`);
   return markup`<div id="lens-patches">
-    ${drawCaption(value.words[1], texts.approximate)}
+    ${drawCaption(value.words[1], APPROXIMATE)}
     <div class="vd-pair">${figure}${map}</div>
     <ul class="classes">${legend}</ul>
-    ${drawFoldedGrid(texts.numbers, texts.row, numbers)}
+    ${drawFoldedGrid("Class and probability of each patch, in percent", "row", numbers)}
   </div>`;
 }
 
@@ -99,7 +111,7 @@ store.define("logit_lens", {
     const last = value.answers.length - 1;
     const layer = isBeforeFirst ? 0 : Math.min(state.layer || last, last);
     draw(
-      markup`${drawCaption(value.words[0], texts.approximate)}${drawStrip(value, layer, choose)}${
+      markup`${drawCaption(value.words[0], APPROXIMATE)}${drawStrip(value, layer, choose)}${
         drawPatches(value, layer)
       }${drawAbout(value.about)}`,
       element,

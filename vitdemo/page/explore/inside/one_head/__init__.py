@@ -25,42 +25,6 @@ ONE_HEAD_CAPTION = (
     "numbers from every token. All steps below use the model's own numbers."
 )
 
-TEXTS = {
-    "head": "Head",
-    "query": "Query token",
-    "key": "Key token",
-    "patch": "patch row {row}, column {column}",
-    "image": "Input image of {run} with the attention weights of the chosen query",
-    "map": "Attention weights of the query token. Point at a patch to use it as the key; click to "
-    "use it as the query.",
-    "strongest": "Keys with the largest weights for the {query}",
-    "strip": "{name}: {count} numbers from {low} to {high}",
-    "number": "number {number}: {value}",
-    "product_title": "Query and key, number by number",
-    "query_vector": "query q",
-    "key_vector": "key k",
-    "products": "products",
-    "product": "The sum of the products is the dot product q · k = {dot}.",
-    "scale_title": "Scale",
-    "scale": "The dot product divided by √{width}, the square root of the head's width, is the "
-    "score: {dot} × {factor} = {score}.",
-    "softmax_title": "Softmax",
-    "softmax": "e to the power of the score, divided by the sum over all {count} keys: {power} / "
-    "{total} = ",
-    "weight": "This is the attention weight from the {query} to the {key}.",
-    "values_title": "Values, weighted and added",
-    "value_vector": "value v",
-    "weighted": "weight × v",
-    "sum": "sum of all",
-    "output": "The sum over all {count} tokens is the output of this head for the {query}. This "
-    "key contributes {percent}% of the output, measured along the direction of the output.",
-    "numbers": "Attention weights of the query token",
-    "key_column": "key token",
-    "dot_column": "q · k",
-    "score_column": "score",
-    "weight_column": "weight, %",
-}
-
 
 @needs(keys.IMAGE, keys.MODEL, keys.LAYER)
 def payload(context: AppContext, state: ViewState) -> dict:

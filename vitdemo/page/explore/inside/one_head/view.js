@@ -12,9 +12,8 @@ import {
 } from "../../../components/shared.js";
 import { makeElement, markup, render } from "../../../markup.js";
 import * as store from "../../../store.js";
-import { fill, TEXTS } from "../../../texts.js";
+import { fill } from "../../../texts.js";
 
-const texts = TEXTS.one_head;
 const STRONGEST = 5;
 let place = null; // the element of the view
 let layer = null; // {value (the payload), numbers, size (N), width (D/H), heads}
@@ -35,7 +34,7 @@ function getName(n) {
   const { prefix, grid: [, columns] } = layer.value;
   if (n < prefix.length) return prefix[n];
   const p = n - prefix.length;
-  return fill(texts.patch, { row: Math.floor(p / columns) + 1, column: (p % columns) + 1 });
+  return `patch row ${Math.floor(p / columns) + 1}, column ${(p % columns) + 1}`;
 }
 
 // Dot products, scores and weights (N) of one query, and the head's output for its token.
@@ -57,17 +56,14 @@ function computeHead(h, n) {
 }
 
 function drawStrip(name, values, limit) {
-  const label = fill(texts.strip, {
-    name,
-    count: values.length,
-    low: formatSigned(Math.min(...values)),
-    high: formatSigned(Math.max(...values)),
-  });
+  const label = `${name}: ${values.length} numbers from ${formatSigned(Math.min(...values))} to ${
+    formatSigned(Math.max(...values))
+  }`;
   const drawn = makeElement(markup`<canvas role="img" aria-label=${label}></canvas>`);
   drawValues(drawn, values, [1, values.length], { top: limit, signed: true });
   drawn.addEventListener("pointermove", (event) => {
     const i = Math.min(Math.floor((event.offsetX / drawn.clientWidth) * values.length), values.length - 1);
-    drawn.title = fill(texts.number, { number: i + 1, value: formatSigned(values[i], 4) });
+    drawn.title = `number ${i + 1}: ${formatSigned(values[i], 4)}`;
   });
   return markup`<div class="strip"><span>${name}</span>${drawn}</div>`;
 }
@@ -98,20 +94,32 @@ function drawSteps(h, n, j, found) {
   const fillText = (text) => fill(text, values);
   return [
     drawStep(
-      texts.product_title,
-      drawStrip(texts.query_vector, q, both),
-      drawStrip(texts.key_vector, k, both),
-      drawStrip(texts.products, terms, null),
-      fillText(texts.product),
+      "Query and key, number by number",
+      drawStrip("query q", q, both),
+      drawStrip("key k", k, both),
+      drawStrip("products", terms, null),
+      fillText("The sum of the products is the dot product q · k = {dot}."),
     ),
-    drawStep(texts.scale_title, fillText(texts.scale)),
-    drawStep(texts.softmax_title, fillText(texts.softmax), weight, fillText(texts.weight)),
     drawStep(
-      texts.values_title,
-      drawStrip(texts.value_vector, v, null),
-      drawStrip(texts.weighted, handed, output),
-      drawStrip(texts.sum, found.output, output),
-      fillText(texts.output),
+      "Scale",
+      fillText(
+        "The dot product divided by √{width}, the square root of the head's width, is the score: {dot} × {factor} = {score}.",
+      ),
+    ),
+    drawStep(
+      "Softmax",
+      fillText("e to the power of the score, divided by the sum over all {count} keys: {power} / {total} = "),
+      weight,
+      fillText("This is the attention weight from the {query} to the {key}."),
+    ),
+    drawStep(
+      "Values, weighted and added",
+      drawStrip("value v", v, null),
+      drawStrip("weight × v", handed, output),
+      drawStrip("sum of all", found.output, output),
+      fillText(
+        "The sum over all {count} tokens is the output of this head for the {query}. This key contributes {percent}% of the output, measured along the direction of the output.",
+      ),
     ),
   ];
 }
@@ -136,17 +144,17 @@ function draw() {
   const most = order.slice(0, STRONGEST).map((i) =>
     markup`<li><span>${getName(i)}</span><b>${formatPercent(found.weights[i])}</b></li>`
   );
-  const title = fill(texts.strongest, { query: getName(n) });
+  const title = `Keys with the largest weights for the ${getName(n)}`;
   render(markup`<li><strong>${title}</strong></li>${most}`, findPart("strongest"));
   if (pointed !== null) return; // the table follows the chosen key, not the pointer
-  const columns = [texts.key_column, texts.dot_column, texts.score_column, texts.weight_column];
+  const columns = ["key token", "q · k", "score", "weight, %"];
   const rows = found.weights.map((weight, i) => [
     getName(i),
     formatSigned(found.dots[i], 4),
     formatSigned(found.scores[i], 4),
     (100 * weight).toFixed(4),
   ]);
-  render(drawFoldedTable(texts.numbers, columns, rows), findPart("numbers"));
+  render(drawFoldedTable("Attention weights of the query token", columns, rows), findPart("numbers"));
 }
 
 function point(key) {
@@ -189,21 +197,23 @@ function drawMap({ run, seen }) {
     draw();
   };
   return markup`<div class="map" @pointermove=${move} @pointerleave=${() => point(null)} @click=${click}>
-    <img src=${seen.url} alt=${fill(texts.image, { run })}><canvas></canvas>
+    <img src=${seen.url} alt="Input image of ${run} with the attention weights of the chosen query"><canvas></canvas>
     <i class="ring query"></i><i class="ring key"></i>
   </div>`;
 }
 
 function drawLayout(value) {
   createChoices(value);
-  const labels = [[texts.head, choices.head], [texts.query, choices.query], [texts.key, choices.key]];
+  const labels = [["Head", choices.head], ["Query token", choices.query], ["Key token", choices.key]];
   render(
     markup`${drawCaption(value.words)}
       <div class="choices">${
       labels.map(([text, select]) => markup`<label>${`${text} `}${select}</label>`)
     }</div>
       <div class="both">
-        <figure>${drawMap(value)}<figcaption>${texts.map}</figcaption><ol class="strongest"></ol></figure>
+        <figure>${
+      drawMap(value)
+    }<figcaption>Attention weights of the query token. Point at a patch to use it as the key; click to use it as the query.</figcaption><ol class="strongest"></ol></figure>
         <ol class="steps" aria-live="polite"></ol>
       </div>
       <div class="numbers"></div>`,

@@ -31,18 +31,6 @@ INITIALISATION_CAPTIONS = {
     "training of the other model, or from its initialisation.",
 }
 
-TEXTS = {
-    "chosen": "Row {row}, column {column}. Click another patch to choose it.",
-    "patch": "Row {row}, column {column}: {cosine}",
-    "scale": ", the largest cosine between two different patches",
-    "row": "row",
-    "numbers": "Cosine similarities of the chosen patch",
-    "overview": "All patches",
-    "overview_note": "one small map per patch",
-    "overview_label": "{run}: for each of {rows} by {columns} patches, a small map of the "
-    "similarity of its position embedding to all others, at the patch's own place",
-}
-
 
 @needs(keys.MODEL)
 def payload(context: AppContext, state: ViewState) -> dict:

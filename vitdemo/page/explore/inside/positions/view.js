@@ -11,9 +11,7 @@ import { createFileView, decodeValues } from "../../../components/matrices.js";
 import { drawValues, getColour } from "../../../components/shared.js";
 import { markup, render } from "../../../markup.js";
 import * as store from "../../../store.js";
-import { fill, TEXTS } from "../../../texts.js";
 
-const texts = TEXTS.positions;
 let place = null; // the element of the view
 const NUMBERED = 8; // columns; the cells of a wider grid have no room for a number
 let value = {}; // the drawn payload
@@ -44,22 +42,26 @@ function drawMap() {
   const cells = values.map((line, i) => ({
     cells: line.map((number, j) => ({
       text: columns <= NUMBERED ? formatSigned(number, 1) : "",
-      label: fill(texts.patch, { row: i + 1, column: j + 1, cosine: formatSigned(number) }),
+      label: `Row ${i + 1}, column ${j + 1}: ${formatSigned(number)}`,
       rgb: getColour(computeShare(number)),
       pick: `${i}.${j}`,
       pressed: i === row && j === column,
     })),
   }));
   const drawn = drawGrid({
-    caption: fill(texts.chosen, { row: row + 1, column: column + 1 }),
+    caption: `Row ${row + 1}, column ${column + 1}. Click another patch to choose it.`,
     rows: cells,
     look: "vd-patches",
     style: `--columns: ${columns}`,
   }, choose);
   const numbers = values.map((line) => line.map((number) => formatSigned(number)));
   return markup`<div>${drawn}${
-    drawScale(formatSigned(-value.limit), formatSigned(value.limit), texts.scale)
-  }${drawFoldedGrid(texts.numbers, texts.row, numbers)}</div>`;
+    drawScale(
+      formatSigned(-value.limit),
+      formatSigned(value.limit),
+      ", the largest cosine between two different patches",
+    )
+  }${drawFoldedGrid("Cosine similarities of the chosen patch", "row", numbers)}</div>`;
 }
 
 // The maps of all patches, each at the place of its patch, with gaps of NaN between the maps.
@@ -77,8 +79,9 @@ function drawOverview() {
   const canvas = document.createElement("canvas");
   canvas.className = "vd-whole";
   drawValues(canvas, values, [height, width], { top: limit, signed: true });
-  const label = fill(texts.overview_label, { run, rows, columns });
-  return markup`<div class="vd-pair" id="all-positions"><figure aria-label=${label}>${canvas}<figcaption>${`${texts.overview} `}<small>${texts.overview_note}</small></figcaption></figure></div>`;
+  const label =
+    `${run}: for each of ${rows} by ${columns} patches, a small map of the similarity of its position embedding to all others, at the patch's own place`;
+  return markup`<div class="vd-pair" id="all-positions"><figure aria-label=${label}>${canvas}<figcaption>${`All patches `}<small>one small map per patch</small></figcaption></figure></div>`;
 }
 
 function draw() {

@@ -30,40 +30,6 @@ ABOUT_RESIDUAL_STREAM = (
     "contribution shows, because the contribution excludes effects through later layers."
 )
 
-TEXTS = {
-    "target": "Logit of",
-    "minus": "minus",
-    "nothing": "nothing",
-    "logit": "the logit of {name}",
-    "difference": "the logit of {name} minus the logit of {other}",
-    "sum": "The parts below add up to {logit}: {value}.",
-    "embedding": "Embedding",
-    "attention": "Layer {layer}, attention",
-    "mlp": "Layer {layer}, MLP",
-    "biases": "Biases",
-    "total": "Logit",
-    "waterfall": "Waterfall chart of the contributions to {logit}. The arrow keys choose a part.",
-    "reading": "{part}: {value}. Sum up to here: {sum}.",
-    "reading_largest": "Largest contribution: {part}, {value}. Sum up to here: {sum}.",
-    "reading_total": "Sum of all parts, {logit}: {value}.",
-    "legend_attention": "attention",
-    "legend_mlp": "MLP",
-    "legend_colours": "Orange increases the logit, and purple decreases it. The axis shows layer "
-    "numbers.",
-    "heads": "Contribution of each head to {logit}. Columns are heads.",
-    "row": "layer {layer}",
-    "head": "Layer {layer}, head {head} adds {value} to {logit}",
-    "scale": " (added to the logit)",
-    "numbers": "Contribution of each part",
-    "part": "part",
-    "contribution": "contribution to the logit",
-    "norms": "Norm of the residual stream after each layer",
-    "place": "place",
-    "before": "before layer 1",
-    "after": "after layer {layer}",
-    "patches": "patches, mean",
-}
-
 
 @needs(keys.IMAGE, keys.MODEL)
 def payload(context: AppContext, state: ViewState) -> dict:

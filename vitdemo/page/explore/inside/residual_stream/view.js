@@ -11,9 +11,8 @@ import {
 import { findLargest, getColour } from "../../../components/shared.js";
 import { makeElement, markup, nothing, render as renderInto } from "../../../markup.js";
 import * as store from "../../../store.js";
-import { fill, TEXTS } from "../../../texts.js";
+import { fill } from "../../../texts.js";
 
-const texts = TEXTS.residual_stream;
 const NONE = "none";
 
 const formatColour = (value) => `rgb(${getColour(value > 0 ? 0.84 : 0.16).join(" ")})`;
@@ -43,7 +42,7 @@ function drawWaterfall(rows, name) {
     );
   });
   const drawn = makeElement(
-    markup`<div class="parts" role="img" tabindex="0" aria-label=${fill(texts.waterfall, { logit: name })}
+    markup`<div class="parts" role="img" tabindex="0" aria-label="Waterfall chart of the contributions to ${name}. The arrow keys choose a part."
       style="--count: ${columns.length}"><u style="top: ${computePlace(0)}%"></u>${columns}</div>`,
   );
 
@@ -58,7 +57,11 @@ function drawWaterfall(rows, name) {
     columns.forEach((each, at) => each.classList.toggle("at", at === i));
     const { name: title, value, to, whole } = bars[i];
     reading.textContent = fill(
-      whole ? texts.reading_total : i === start ? texts.reading_largest : texts.reading,
+      whole
+        ? "Sum of all parts, {logit}: {value}."
+        : i === start
+        ? "Largest contribution: {part}, {value}. Sum up to here: {sum}."
+        : "{part}: {value}. Sum up to here: {sum}.",
       { part: title, value: formatSigned(value), sum: formatSigned(to), logit: name },
     );
   }
@@ -73,9 +76,9 @@ function drawWaterfall(rows, name) {
   });
   showReading(start);
   const legend = markup`<p class="legend">
-    <span><i class="attention"></i>${texts.legend_attention}</span>
-    <span><i class="mlp"></i>${texts.legend_mlp}</span>
-    <span>${texts.legend_colours}</span>
+    <span><i class="attention"></i>attention</span>
+    <span><i class="mlp"></i>MLP</span>
+    <span>Orange increases the logit, and purple decreases it. The axis shows layer numbers.</span>
   </p>`;
   return [reading, drawn, legend];
 }
@@ -91,47 +94,56 @@ function drawResults(value, k, against) {
   const attention = heads.map((line, l) => line.reduce((sum, each) => sum + each, bias[l]));
   const makeEnd = (text, sum) => ({ name: text, short: text, kind: "end", value: sum });
   const makeLayerRows = (layer, sum) => [
-    { name: fill(texts.attention, { layer }), short: String(layer), kind: "attention", value: sum },
-    { name: fill(texts.mlp, { layer }), short: "", kind: "mlp", value: mlps[layer - 1] },
+    { name: `Layer ${layer}, attention`, short: String(layer), kind: "attention", value: sum },
+    { name: `Layer ${layer}, MLP`, short: "", kind: "mlp", value: mlps[layer - 1] },
   ];
   const rows = [
-    makeEnd(texts.embedding, embedding),
+    makeEnd("Embedding", embedding),
     ...attention.flatMap((each, l) => makeLayerRows(l + 1, each)),
-    makeEnd(texts.biases, constant),
-    { ...makeEnd(texts.total, logit), whole: true },
+    makeEnd("Biases", constant),
+    { ...makeEnd("Logit", logit), whole: true },
   ];
-  const name = fill(against === NONE ? texts.logit : texts.difference, {
-    name: value.classes[k],
-    other: value.classes[Number(against)] ?? "",
-  });
+  const name = fill(
+    against === NONE ? "the logit of {name}" : "the logit of {name} minus the logit of {other}",
+    {
+      name: value.classes[k],
+      other: value.classes[Number(against)] ?? "",
+    },
+  );
   const limit = findLargest(heads.flat());
   const cells = heads.map((line, l) => ({
-    name: fill(texts.row, { layer: l + 1 }),
+    name: `layer ${l + 1}`,
     cells: line.map((each, h) => ({
       text: formatSigned(each),
-      label: fill(texts.head, { layer: l + 1, head: h + 1, value: formatSigned(each), logit: name }),
+      label: `Layer ${l + 1}, head ${h + 1} adds ${formatSigned(each)} to ${name}`,
       rgb: getColour((each / (limit || 1) + 1) / 2),
     })),
   }));
   const drawnHeads = drawGrid({
-    caption: fill(texts.heads, { logit: name }),
+    caption: `Contribution of each head to ${name}. Columns are heads.`,
     corner: "",
     columns: heads[0].map((_, h) => ({ text: h + 1 })),
     rows: cells,
   });
   const byHead = markup`<div class="heads">${drawnHeads}${
-    drawScale(formatSigned(-limit), formatSigned(limit), texts.scale)
+    drawScale(formatSigned(-limit), formatSigned(limit), " (added to the logit)")
   }</div>`;
-  const describePlace = (layer) => layer ? fill(texts.after, { layer }) : texts.before;
+  const describePlace = (layer) => layer ? `after layer ${layer}` : "before layer 1";
   const numbers = value.lengths.map((
     norms,
     l,
   ) => [describePlace(l), ...norms.map((norm) => norm.toFixed(2))]);
   const contributions = rows.map((row) => [row.name, formatSigned(row.value, 4)]);
-  return markup`<p class="sum">${fill(texts.sum, { logit: name, value: formatSigned(logit) })}</p>
+  return markup`<p class="sum">The parts below add up to ${name}: ${formatSigned(logit)}.</p>
     ${drawWaterfall(rows, name)}${byHead}
-    ${drawFoldedTable(texts.numbers, [texts.part, texts.contribution], contributions)}
-    ${drawFoldedTable(texts.norms, [texts.place, value.read, texts.patches], numbers)}`;
+    ${drawFoldedTable("Contribution of each part", ["part", "contribution to the logit"], contributions)}
+    ${
+    drawFoldedTable(
+      "Norm of the residual stream after each layer",
+      ["place", value.read, "patches, mean"],
+      numbers,
+    )
+  }`;
 }
 
 function subtract(a, b) {
@@ -151,12 +163,12 @@ function render(element, value) {
     }</select>`;
   };
   const targets = drawChoice("target", names, (key) => (target = key));
-  const others = drawChoice("other", [[NONE, texts.nothing], ...names], (key) => (other = key));
+  const others = drawChoice("other", [[NONE, "nothing"], ...names], (key) => (other = key));
   const draw = () =>
     renderInto(
       markup`${
         drawCaption(value.words)
-      }<label>${`${texts.target} `}${targets}</label> <label>${`${texts.minus} `}${others}</label><div>${
+      }<label>Logit of ${targets}</label> <label>minus ${others}</label><div>${
         drawResults(value, Number(target), other)
       }</div>${drawAbout(value.about)}`,
       element,

@@ -38,11 +38,6 @@ LATENCY_NOTE = (
     "resizing the images is not included. Other programs running at the same time increase the "
     "latency."
 )
-TEXTS = {
-    "measure": "Measure latency",
-    "measure_on_gpu": "Measure latency on a GPU",
-    "unit": "models",
-}
 LatencyMeasurement = Callable[[Run], Sequence[Latency]]
 # The function is wrapped at import, since a Space must declare the functions that use its GPU.
 measure_on_borrowed_gpu: Callable[[nn.Module, int], list[Latency]] | None = (

@@ -3,14 +3,12 @@ import { createDocument } from "../../../components/documents.js";
 import { createTaskPanel } from "../../../components/task_panel.js";
 import { markup, render } from "../../../markup.js";
 import * as store from "../../../store.js";
-import { TEXTS } from "../../../texts.js";
 
-const texts = TEXTS.latency;
 const starts = [
-  { id: "latency-here", text: texts.measure, task: "latency.here" },
-  { id: "latency-gpu", text: texts.measure_on_gpu, task: "latency.gpu" },
+  { id: "latency-here", text: "Measure latency", task: "latency.here" },
+  { id: "latency-gpu", text: "Measure latency on a GPU", task: "latency.gpu" },
 ];
-const panel = createTaskPanel({ starts, unit: texts.unit, views: ["latency", "models_table"] });
+const panel = createTaskPanel({ starts, unit: "models", views: ["latency", "models_table"] });
 
 store.define("latency", {
   create(element) {

@@ -15,27 +15,6 @@ from vitdemo.page.results.compare.models_table import NO_RUNS_MESSAGE, ablation_
 from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "model_scatter"
-TEXTS = {
-    "label": "Test accuracy of all models",
-    "choice": "Horizontal axis",
-    "parameters": "Parameters",
-    "macs": "Multiply-adds",
-    "minutes": "Training time",
-    "parameters_axis": "parameters (million)",
-    "macs_axis": "multiply-adds per image (million)",
-    "minutes_axis": "training time (minutes)",
-    "accuracy_axis": "test accuracy (%)",
-    "model": "model",
-    "results": "only results, without weights",
-    "ablation": "ablation run",
-    "missing_one": "{count} run without this value is not shown.",
-    "missing_other": "{count} runs without this value are not shown.",
-    "failed": "Failed runs, with an accuracy close to chance:",
-    "failed_run": "{name} {accuracy}%",
-    "explore": "Click to open the model in Explore.",
-    "open_results": "Click to see the results per class.",
-    "empty": NO_RUNS_MESSAGE,
-}
 
 
 @needs(keys.TEST_SET)
@@ -51,7 +30,12 @@ def payload(context: AppContext, state: ViewState) -> dict:
             kind = "model" if row.name in explainable else "ablation" if is_ablation else "results"
             models[row.is_at_chance].append(describe_model(row, kind))
     problems = [row.problem for row in rows if row.problem]
-    return {"models": models[False], "failed": models[True], "problems": problems}
+    return {
+        "models": models[False],
+        "failed": models[True],
+        "problems": problems,
+        "empty": "" if models[False] or problems else NO_RUNS_MESSAGE,
+    }
 
 
 FEATURE = Feature({VIEW: payload})

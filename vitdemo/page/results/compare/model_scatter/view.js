@@ -3,15 +3,14 @@ import { makeScale } from "../../../components/line_plots.js";
 import { addRoving, drawNotice } from "../../../components/shared.js";
 import { makeElement, markup, nothing, render, shapes } from "../../../markup.js";
 import * as store from "../../../store.js";
-import { fill, fillPlural, TEXTS } from "../../../texts.js";
+import { fillPlural } from "../../../texts.js";
 
-const texts = TEXTS.model_scatter;
 const AXES = {
-  parameters: { name: texts.parameters, title: texts.parameters_axis },
-  macs: { name: texts.macs, title: texts.macs_axis },
-  minutes: { name: texts.minutes, title: texts.minutes_axis },
+  parameters: { name: "Parameters", title: "parameters (million)" },
+  macs: { name: "Multiply-adds", title: "multiply-adds per image (million)" },
+  minutes: { name: "Training time", title: "training time (minutes)" },
 };
-const KINDS = { model: texts.model, results: texts.results, ablation: texts.ablation };
+const KINDS = { model: "model", results: "only results, without weights", ablation: "ablation run" };
 const X = "compare.x";
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 14, 10, 40]; // margins in pixels
 const RADIUS = { model: 7, results: 5.5, ablation: 4 };
@@ -68,7 +67,7 @@ function drawAxes(across, up, { height, right, bottom, title }) {
   const drawLine = (x1, x2, y1, y2) => shapes`<line class="grid" x1=${x1} x2=${x2} y1=${y1} y2=${y2}></line>`;
   const drawText = (words, x, y, { anchor = "middle", kind = "" } = {}) =>
     shapes`<text class=${kind} x=${x} y=${y} text-anchor=${anchor}>${words}</text>`;
-  const accuracy = drawText(texts.accuracy_axis, 0, 0, { kind: "title" });
+  const accuracy = drawText("test accuracy (%)", 0, 0, { kind: "title" });
   return [
     ...up.ticks.flatMap((
       value,
@@ -87,7 +86,9 @@ function drawAxes(across, up, { height, right, bottom, title }) {
   ];
 }
 
-const describeHint = ({ kind }) => (kind === "model" ? texts.explore : texts.open_results);
+const describeHint = (
+  { kind },
+) => (kind === "model" ? "Click to open the model in Explore." : "Click to see the results per class.");
 
 const describeModel = (model) =>
   [model.name, ...model.details.map(([label, text]) => `${label}: ${text}`), describeHint(model)].join(". ");
@@ -108,13 +109,13 @@ function drawBar(axis) {
       store.set({ [X]: key })}>${name}</button>`;
   const drawKey = (kind) => markup`<span><i class=${kind}></i>${KINDS[kind]}</span>`;
   return markup`<div class="bar">
-    <div class="axes" role="group" aria-label=${texts.choice}>${Object.entries(AXES).map(drawChoice)}</div>
+    <div class="axes" role="group" aria-label="Horizontal axis">${Object.entries(AXES).map(drawChoice)}</div>
     <div class="keys">${Object.keys(RADIUS).map(drawKey)}</div>
   </div>`;
 }
 
 function drawFailedRun(model) {
-  const text = fill(texts.failed_run, { name: model.name, accuracy: model.accuracy });
+  const text = `${model.name} ${model.accuracy}%`;
   return markup`<button type="button" class="vd-download" title=${describeModel(model)} @click=${() =>
     open(model)}>${text}</button>`;
 }
@@ -184,7 +185,8 @@ function create(element) {
       ),
       right,
     );
-    const drawn = markup`<svg viewBox="0 0 ${width} ${height}" role="group" aria-label=${texts.label}>
+    const drawn =
+      markup`<svg viewBox="0 0 ${width} ${height}" role="group" aria-label="Test accuracy of all models">
       ${drawAxes(across, up, { height, right, bottom, title: AXES[axis].title })}${dots.map(drawDot)}${labels}
     </svg>`;
     render(markup`${drawn}${shown}`, plot);
@@ -206,16 +208,23 @@ function create(element) {
       const count = data.models.length - models.length;
       const drawChart = () =>
         markup`${drawBar(axis)}${plot}<p class="missing">${
-          count ? fillPlural(texts, "missing", count) : ""
+          count
+            ? fillPlural(
+              count,
+              "{count} run without this value is not shown.",
+              "{count} runs without this value are not shown.",
+            )
+            : ""
         }</p>`;
       const problems = data.problems.map(drawNotice);
-      const isEmpty = !data.models.length && !problems.length;
       render(
-        markup`${problems}${isEmpty ? drawNotice(texts.empty) : nothing}${
+        markup`${problems}${data.empty ? drawNotice(data.empty) : nothing}${
           data.models.length ? drawChart() : nothing
         }
           <p class="failed">${
-          data.failed.length ? markup`${texts.failed} ${data.failed.map(drawFailedRun)}` : ""
+          data.failed.length
+            ? markup`Failed runs, with an accuracy close to chance: ${data.failed.map(drawFailedRun)}`
+            : ""
         }</p>`,
         element,
       );

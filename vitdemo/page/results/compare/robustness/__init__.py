@@ -31,7 +31,6 @@ ROBUSTNESS_INTRO = (
 )
 NO_CHOICE_MESSAGE = "Choose at least one model and one change above."
 TITLE_ID = "robustness-title"
-TEXTS = {"measure": "Measure robustness", "unit": "points"}
 CPU_IMAGE_COUNT = 200  # initial number of test images on a CPU, to save time
 RobustnessCurves = dict[str, dict[str, list[float]]]  # change -> run name -> accuracies
 

@@ -3,11 +3,9 @@ import { createLinePlots } from "../../../components/line_plots.js";
 import { createTaskPanel } from "../../../components/task_panel.js";
 import { markup, render } from "../../../markup.js";
 import * as store from "../../../store.js";
-import { TEXTS } from "../../../texts.js";
 
-const texts = TEXTS.robustness;
-const starts = [{ id: "measure-robustness", text: texts.measure, task: "robustness.measure" }];
-const panel = createTaskPanel({ starts, unit: texts.unit, views: ["robustness"] });
+const starts = [{ id: "measure-robustness", text: "Measure robustness", task: "robustness.measure" }];
+const panel = createTaskPanel({ starts, unit: "points", views: ["robustness"] });
 
 store.define("robustness", {
   skeleton: "rows",
