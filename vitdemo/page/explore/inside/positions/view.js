@@ -81,7 +81,7 @@ function drawOverview() {
   drawValues(canvas, values, [height, width], { top: limit, signed: true });
   const label =
     `${run}: for each of ${rows} by ${columns} patches, a small map of the similarity of its position embedding to all others, at the patch's own place`;
-  return markup`<div class="vd-pair" id="all-positions"><figure aria-label=${label}>${canvas}<figcaption>${`All patches `}<small>one small map per patch</small></figcaption></figure></div>`;
+  return markup`<div class="vd-pair" id="all-positions"><figure aria-label=${label}>${canvas}<figcaption>All patches <small>one small map per patch</small></figcaption></figure></div>`;
 }
 
 function draw() {
