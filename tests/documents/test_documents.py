@@ -25,7 +25,7 @@ TABLE = Table(
     ["Run", Column("Words", EVIL, numeric=False), Column("Hidden", "secret", hidden=True)],
     [[EVIL, Cell("long", strong=True, note="0 to 1"), "unseen"]],
     feet=[["Mean", "last", "unseen"]],
-    words={"Term": "Meaning."},
+    terms={"Term": "Meaning."},
 )
 
 

@@ -486,7 +486,7 @@ def test_no_student_handout_contains_an_answer(shipped, name):
             assert not text or plain_text(text) not in words
         if not step.question:
             continue
-        asked = plain_text(" ".join([*step.text, step.question.words]))
+        asked = plain_text(" ".join([*step.text, step.question.text]))
         assert asked in words
         assert not step.question.free or plain_text(step.question.free) not in words
         number, rest = step.question.number, words.replace(asked, " ")

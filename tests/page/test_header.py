@@ -11,5 +11,5 @@ def test_unfinished_runs_are_no_results(tmp_path):
     unfinished = make_run(tmp_path / "new").path
     for name in (WEIGHTS_FILE, EVALUATION_FILE):
         (unfinished / name).unlink()
-    words = header_content(make_context(tmp_path))["words"]
-    assert words.endswith("· 1 trained model, results of 1 more run, 1 unfinished run")
+    summary = header_content(make_context(tmp_path))["summary"]
+    assert summary.endswith("· 1 trained model, results of 1 more run, 1 unfinished run")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import vitdemo
 
-FILES = sorted(Path(vitdemo.__file__).parent.rglob("*.py"))
+PACKAGE = Path(vitdemo.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
 PRESS = re.compile(r"[Pp]ress (?:the button )?(['\"])(.+?)\1")
 
 
@@ -18,7 +19,10 @@ def list_texts() -> list[str]:
 
 
 def test_messages_name_existing_buttons():
-    texts = list_texts()
-    named = {label for text in texts for _, label in PRESS.findall(text)}
+    texts, scripts = list_texts(), "".join(f.read_text("utf-8") for f in PACKAGE.rglob("*.js"))
+    named = {label for text in (*texts, scripts) for _, label in PRESS.findall(text)}
     assert {"Train classifier", "Test faithfulness"} <= named
-    assert named <= {*texts}
+    missing = named - {*texts}
+    assert not [
+        label for label in missing if not re.search(rf'[">]{re.escape(label)}["<]', scripts)
+    ]

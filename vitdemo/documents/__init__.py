@@ -46,9 +46,9 @@ class Bullets:
 
 @dataclass(frozen=True)
 class LegendEntry:
-    """Legend entry: a line in `colour` with the label `words`, or only the label."""
+    """Legend entry: a line in `colour` with a `label`, or only the label."""
 
-    words: str
+    label: str
     colour: str = ""
     dashed: bool = False
 
@@ -68,7 +68,7 @@ class Figure:
     label: str
     svg: str
     lines: Sequence[LegendEntry] = ()
-    words: str = ""
+    caption: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,9 @@ class PickList:
 
 @dataclass(frozen=True)
 class Download:
-    """Button with the label `words` that saves `rows` as a CSV file; the rows are not drawn."""
+    """Button with a `label` that saves `rows` as a CSV file; the rows are not drawn."""
 
-    words: str
+    label: str
     file: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]

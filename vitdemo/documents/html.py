@@ -46,7 +46,7 @@ def collect_definitions(blocks: Sequence[DocumentBlock]) -> dict[str, str]:
     tables = [block for block in iterate_blocks(blocks) if isinstance(block, Table)]
     columns = [column for table in tables for column in shown_columns(table)]
     terms = {column.label: column.help for column in columns if column.help}
-    return terms | {term: text for table in tables for term, text in (table.words or {}).items()}
+    return terms | {term: text for table in tables for term, text in (table.terms or {}).items()}
 
 
 def split_marks(text: str) -> list[tuple[str, str]]:

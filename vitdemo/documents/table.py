@@ -47,9 +47,9 @@ Row = Sequence[str | Cell]
 class Table:
     """Table whose `rows` have one cell per column; `feet` are rows that stay last when sorting.
 
-    `file` is the stem of the exported files; "" means no export buttons. `words` maps further terms
+    `file` is the stem of the exported files; "" means no export buttons. `terms` maps further terms
     to explanations. A `tall` table scrolls in a box of limited height. Rows with an index in
-    `folded` are hidden until the user presses a button with the label `folded_words`. Exports
+    `folded` are hidden until the user presses a button with the label `folded_label`. Exports
     contain all rows.
     """
 
@@ -57,7 +57,7 @@ class Table:
     rows: Sequence[Row]
     feet: Sequence[Row] = ()
     file: str = ""
-    words: dict[str, str] | None = None
+    terms: dict[str, str] | None = None
     tall: bool = False
     folded: Sequence[int] = ()
-    folded_words: str = ""
+    folded_label: str = ""

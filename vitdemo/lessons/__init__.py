@@ -77,12 +77,12 @@ class LessonTask:
 
 @dataclass(frozen=True)
 class LessonQuestion:
-    """Question of a lesson step: the text `words`, the answer and the explanation `because`.
+    """Question of a lesson step: the `text`, the answer and the explanation `because`.
 
     The answer is the choice with index `right`, a `number` with a `tolerance`, or the text `free`.
     """
 
-    words: str
+    text: str
     choices: tuple[str, ...] = ()
     right: int = -1
     number: str = ""

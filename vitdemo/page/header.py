@@ -1,6 +1,6 @@
 """The page header: name, device, number of models, and warnings about damaged or missing runs.
 
-The script `components/header.js` receives {"words": str, "problems": [str]}.
+The script `components/header.js` receives {"summary": str, "problems": [str]}.
 """
 
 import gradio as gr
@@ -43,4 +43,4 @@ def header_content(context: AppContext) -> dict:
         )
         problems = [*problems, way_out]
     device = f"Runs on {context.device.type.upper()}, {device_name(context.device)}"
-    return {"words": f"{device} · {models}", "problems": problems}
+    return {"summary": f"{device} · {models}", "problems": problems}

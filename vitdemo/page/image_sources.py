@@ -162,7 +162,7 @@ def make_group(images: list[Image.Image], sources: list[str], titles: list[str])
     if not images:
         return None
     sheet = concatenate_images(np.stack([make_thumbnail(image) for image in images]))
-    return {"sources": sources, "words": titles, "sheet": ImageFile(sheet)}
+    return {"sources": sources, "titles": titles, "sheet": ImageFile(sheet)}
 
 
 def make_thumbnail(image) -> np.ndarray:

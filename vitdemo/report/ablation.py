@@ -53,7 +53,7 @@ def gain_figure(ablation: RecipeAblation, width: float = PLOT_WIDTH) -> Figure:
     )
     words = f"{MARKER_LEGEND} {SEED_MARKER_LEGEND}" if ablation.seed_repeats else MARKER_LEGEND
     svg = figures.figure_to_svg(charts.plot_gains(ablation, width))
-    return Figure(title, f"{title}; the table below contains the values", svg, words=words)
+    return Figure(title, f"{title}; the table below contains the values", svg, caption=words)
 
 
 def gain_table_blocks(ablation: RecipeAblation) -> list[DocumentBlock]:

@@ -235,7 +235,7 @@ def bins_table(report: CalibrationReport) -> Table:
             row += [f"{scaled.count[b]:,}", percent_cell(scaled.accuracy[b])]
             row.append(chance_cell(report.scaled.chance, b))
         rows.append(row)
-    return Table(columns, rows, file=f"{report.run}-calibration", words=CALIBRATION_TERMS)
+    return Table(columns, rows, file=f"{report.run}-calibration", terms=CALIBRATION_TERMS)
 
 
 def bin_row(report: CalibrationReport, b: int) -> Row:

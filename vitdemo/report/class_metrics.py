@@ -59,7 +59,7 @@ def class_metrics_table(report: ClassificationReport) -> Table:
             mean_row(weighted, report, report.weighted, report.weighted_intervals),
         ],
         file=f"{report.run}-per-class",
-        words=MEAN_ROW_HELP,
+        terms=MEAN_ROW_HELP,
     )
 
 

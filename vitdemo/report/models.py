@@ -73,7 +73,7 @@ def model_blocks(
     ]
     return [
         *(Notice(row.problem) for row in rows if row.problem),
-        Table(columns, texts, file="vitdemo-models", folded=aside, folded_words=FOLDED_LABEL),
+        Table(columns, texts, file="vitdemo-models", folded=aside, folded_label=FOLDED_LABEL),
         *([Text(f"Same value for all models: {words}.", quiet=True)] if words else []),
     ]
 

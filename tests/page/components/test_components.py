@@ -124,7 +124,7 @@ def test_example_images_are_sent_as_one_sheet_per_group():
     tests = [SimpleNamespace(image=image, label=str(i)) for i, image in enumerate(images)]
     value = image_sources.load_example_images(tests.__getitem__, lambda: 3)
     assert value["photos"] and value["sentence"] == ""
-    (number, title), *_ = zip(value["tests"]["sources"], value["tests"]["words"], strict=True)
+    (number, title), *_ = zip(value["tests"]["sources"], value["tests"]["titles"], strict=True)
     first = int(number.removeprefix("test:"))
     assert title == f"Test image {first}: {first}"
     np.testing.assert_array_equal(value["tests"]["sheet"].pixels[:, :64], images[first])

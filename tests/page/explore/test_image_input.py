@@ -71,7 +71,11 @@ def test_small_image_is_sent_unchanged_and_large_image_downscaled(monkeypatch):
     pixels = np.random.default_rng(0).integers(0, 256, (32, 48, 3), dtype=np.uint8)
     value = preview(monkeypatch, Image.fromarray(pixels), ImageRequest("test:3"))
     np.testing.assert_array_equal(read_pixels(value["picture"]), pixels)
-    assert (value["size"], value["label"], value["words"]) == ([48, 32], "cat", "Test image 3.")
+    assert (value["size"], value["label"], value["description"]) == (
+        [48, 32],
+        "cat",
+        "Test image 3.",
+    )
     for size, expected in {(3000, 1000): (640, 213), (10_000, 1): (640, 1)}.items():
         large = preview(monkeypatch, Image.new("RGB", size), ImageRequest("own"))
         assert read_pixels(large["picture"]).shape[1::-1] == expected

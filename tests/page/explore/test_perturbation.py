@@ -80,10 +80,10 @@ def test_image_has_all_patches_and_the_colour_of_removed_patches(shown):
     canvas = image.load_canvas(shown, make_state())
     kept = np.asarray(apply_changes(canvas, ImageChanges(brightness=0.5)))
     assert np.array_equal(found["image"].pixels, kept)
-    assert (found["grid"], found["words"]) == ([4, 4], "brightness 0.5 times")
+    assert (found["grid"], found["changes"]) == ([4, 4], "brightness 0.5 times")
     masked = np.asarray(changed)
     upper = len(masked) // 2
-    assert (masked[:upper] == found["hole"]).all()
+    assert (masked[:upper] == found["removed_colour"]).all()
     assert np.array_equal(masked[upper:], kept[upper:])
 
 

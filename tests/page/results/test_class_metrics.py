@@ -161,7 +161,7 @@ def test_curves_show_the_chosen_classes(context, chosen, expected):
 def test_curves_of_two_models_have_the_same_colour(context):
     found = curves.payload(context, make_state(other="second", chosen=["dog"]))
     ((_, entries),) = found.data[0]["groups"]
-    assert [entry["words"] for entry in entries] == ["best", "second"]
+    assert [entry["label"] for entry in entries] == ["best", "second"]
     assert entries[0]["colour"] == entries[1]["colour"]
     assert [entry.get("dashed", False) for entry in entries] == [False, True]
 

@@ -129,7 +129,7 @@ def test_one_model_is_compared_on_both_test_sets(tested):
     assert (values[0] == 0).all()  # no airplanes were photographed
     assert matrix["texts"][0][0] == "–"
     assert np.allclose(values.sum(1), 0)
-    assert matrix["words"][1] == (
+    assert matrix["notes"][1] == (
         "The test sets have different sizes, so the cells are differences of percentages."
     )
     cell = tested.read("confusion_cell", **compared, confusion__cell="cat,cat")

@@ -81,7 +81,7 @@ def test_every_state_has_a_text_and_known_actions(trained):
     for state, actions in rows.STATE_ACTIONS.items():
         job = Job("new", run.path, {"arguments": []}, state, "why", 2, 3, True, 0.5, 100.0, 200.0)
         row = rows.job_row(job, run, {})
-        assert row.words and {action for action, _ in actions} <= set(JOB_ACTIONS)
+        assert row.progress and {action for action, _ in actions} <= set(JOB_ACTIONS)
         assert (row.done == 1) == (state in ("finished", "stopped"))
     assert set(ACTIVE_STATES) < set(rows.STATE_ACTIONS)
     training = Job("new", run.path, {}, "training", "", 2, 3, True, 0.5, 99.6, 200.0)

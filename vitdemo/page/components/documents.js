@@ -15,20 +15,20 @@ import {
 } from "./shared.js";
 import { drawTable } from "./table.js";
 
-const drawLegendLine = ({ words, colour, dashed }) =>
-  markup`<span>${colour ? drawStroke(dashed ? "vd-dashed" : "", colour) : nothing}${words}</span>`;
+const drawLegendLine = ({ label, colour, dashed }) =>
+  markup`<span>${colour ? drawStroke(dashed ? "vd-dashed" : "", colour) : nothing}${label}</span>`;
 
-function drawFigure({ title, label, svg, lines = [], words }) {
+function drawFigure({ title, label, svg, lines = [], caption }) {
   const drawing = document.createElement("div");
   drawing.innerHTML = svg; // from matplotlib, with all names escaped
   return markup`<figure aria-label=${label ?? nothing}><figcaption>${title}</figcaption>${
     lines.length ? markup`<p class="vd-curves">${lines.map(drawLegendLine)}</p>` : nothing
-  }${words ? markup`<p>${drawMarkdown(words)}</p>` : nothing}${drawing}</figure>`;
+  }${caption ? markup`<p>${drawMarkdown(caption)}</p>` : nothing}${drawing}</figure>`;
 }
 
-function drawDownload({ words, file, header, rows = [] }) {
+function drawDownload({ label, file, header, rows = [] }) {
   const save = () => saveText(formatCsv([header, ...rows]), `${file}.csv`, "text/csv");
-  return markup`<p class="save">${drawActionButton(words, save)}</p>`;
+  return markup`<p class="save">${drawActionButton(label, save)}</p>`;
 }
 
 // Row of a class: probability before (thin bar) and now (thick bar), and the difference.

@@ -15,11 +15,11 @@ function skipToMap(event) {
 
 export function mount({ element, props, watch }) {
   function draw() {
-    const { words = "", problems = [] } = parsePayload(props) || {};
+    const { summary = "", problems = [] } = parsePayload(props) || {};
     render(
       markup`<a class="skip" href="#attention" @click=${skipToMap}>Skip to the attention map</a>
       <h1>vitdemo</h1>
-      <p>Explore how Vision Transformers learn and what they attend to. <span>${words}</span></p>
+      <p>Explore how Vision Transformers learn and what they attend to. <span>${summary}</span></p>
       <div class="problems">${problems.map(drawNotice)}</div>`,
       element,
     );

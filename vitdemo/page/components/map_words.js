@@ -32,7 +32,7 @@ export function describeMap(look, { of, layer, head, incoming }, token) {
     ? received
     : outgoing;
   return fill(title, {
-    map: fill(map, { layer, head, heads: look.heads, first, settings: look.rollout.words }),
+    map: fill(map, { layer, head, heads: look.heads, first, settings: look.rollout.settings }),
     token: token.name,
   });
 }

@@ -13,10 +13,10 @@ export function mount({ element, props, trigger, watch }) {
   const keys = createRoving(countColumns);
   let isMissing = false; // whether there are no test images, because the dataset is missing
 
-  function drawTile({ sources, words, sheet }, i) {
+  function drawTile({ sources, titles, sheet }, i) {
     const style = formatSheetStyle(sheet, i, sources.length);
     const image = { source: sources[i], path: null, at: 0.5 };
-    return markup`<button type="button" title=${words[i]} aria-label=${words[i]} style=${style}
+    return markup`<button type="button" title=${titles[i]} aria-label=${titles[i]} style=${style}
       tabindex=${i ? -1 : 0} @click=${() => store.set({ image, unavailable: "" })}></button>`;
   }
 

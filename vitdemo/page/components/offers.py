@@ -3,7 +3,7 @@
     offers.others(handler, ...)    # the user wants other test images
 
 The payload is {"photos": group or None, "tests": group or None, "sentence": str}. Each group is
-{"sources": ["photo:cat", ...], "words": [...], "sheet": file}. The sheet contains the images of the
+{"sources": ["photo:cat", ...], "titles": [...], "sheet": file}. The sheet contains the images of the
 group in one row. If there are no test images, the sentence is the reason.
 """
 

@@ -159,7 +159,7 @@ class DataTable extends HTMLElement {
     const drawRows = (all) => all.map((row) => drawRow(row, columns));
     const pairs = [
       ...columns.filter(({ help }) => help).map(({ label, help }) => [label, help]),
-      ...(value.words ?? []),
+      ...(value.terms ?? []),
     ];
     const all = [...sorted, ...feet];
     render(
@@ -170,7 +170,7 @@ class DataTable extends HTMLElement {
           ${feet.length ? markup`<tfoot>${drawRows(feet)}</tfoot>` : nothing}
         </table>
       </div>
-      ${folded.size ? this.#drawFoldButton(value.folded_words) : nothing}
+      ${folded.size ? this.#drawFoldButton(value.folded_label) : nothing}
       ${
         value.file
           ? drawTools(value.file, columns, all, this.#order.told, (told) => this.#change({ told }))

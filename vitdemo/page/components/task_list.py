@@ -5,7 +5,7 @@
 
 A handler returns a list of `Task`s. The script `task_rows.js` receives:
 
-    [{"name", "title", "state", "words", "note", "done": 0..1,
+    [{"name", "title", "state", "progress", "note", "done": 0..1,
       "actions": [[what, label], ...]}, ...]
 
 A progress bar is drawn if `done` is less than 1. The action "discard" asks for confirmation.
@@ -23,14 +23,14 @@ from vitdemo.page.components import View, event_payload
 
 @dataclass(frozen=True)
 class Task:
-    """Row of the task list: `words` describe the progress, and `note` is a remark.
+    """Row of the task list: `progress` is text, and `note` is a remark.
 
     The label is the `title`, or the `name` if `title` is empty. `done` is the progress, 0 to 1.
     """
 
     name: str
     state: str
-    words: str
+    progress: str
     done: float
     actions: Sequence[tuple[str, str]]
     note: str = ""

@@ -117,7 +117,7 @@ def test_lens_payload_contains_every_layer_and_patch(classes):
     expected = np.array(classes)[data.patches.argmax(2)]
     assert (names[np.array(payload["predicted"])] == expected).all()
     np.testing.assert_allclose(payload["shares"], data.patches.max(2), atol=1e-6)
-    assert ("The 8 most probable of" in payload["words"][0]) is (len(classes) > 12)
+    assert ("The 8 most probable of" in payload["captions"][0]) is (len(classes) > 12)
 
 
 def test_heads_are_parsed_from_the_url_and_invalid_ones_ignored():
@@ -131,7 +131,7 @@ def test_head_grid_contains_the_change_of_every_head():
     assert (payload["run"], payload["name"]) == ("vit", "airplane")
     np.testing.assert_allclose(payload["change"], effects.logit_change, atol=1e-6)
     np.testing.assert_allclose(payload["probability"], effects.probability_change, atol=1e-6)
-    assert "Change of the logit of airplane" in payload["words"]
+    assert "Change of the logit of airplane" in payload["caption"]
     texts = {None: "is replaced by zeros", "32 test images": "its mean over 32 test images. Mean"}
     for mean_of, text in texts.items():
         assert text in head_ablation.describe_replacement(replace(effects, mean_source=mean_of))
@@ -247,7 +247,7 @@ def test_distances_have_a_plot_and_a_table_per_model():
     run = fake_run(CIFAR10, config={"recipe": {"summary": "one of timm's"}}, spec=TIMM)
     distances = AttentionDistances(run, heads, 0.52, 32)
     _, plots, numbers, _, problem = attention_distance.distance_blocks([distances], ["'bad'"])
-    assert plots.figures[0].words == "one of timm's, over 32 test images"
+    assert plots.figures[0].caption == "one of timm's, over 32 test images"
     assert "3 heads in each of 2 layers" in plots.figures[0].label
     assert numbers.pieces[1].rows[1] == ["2", "40.0", "40.0", "50.0", "30.0"]
     assert problem.text == "'bad'"

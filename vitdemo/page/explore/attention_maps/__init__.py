@@ -9,7 +9,7 @@ request:
      "layer": 1..L, the initial layer,
      "distances": (L, H), "entropies": (L, H),
      "seen": file, "attention": [file, ...], "rows": file,
-     "rollout": {"first": 1..L, "words": str, "files": [file, ...], "rows": file},
+     "rollout": {"first": 1..L, "settings": str, "files": [file, ...], "rows": file},
      "similar": {"files": [file, ...], "rows": file},
      "norms": None | {"heads": [file, ...], "rows": file, "all": file} | {"sentence": str}}
 
@@ -146,7 +146,7 @@ def to_payload(trace: ImageTrace, settings: RolloutSettings) -> dict:
         "norms": None,
         "rollout": {
             "first": settings.first_layer,
-            "words": settings.describe(),
+            "settings": settings.describe(),
             "files": rollout_files,
             "rows": rollout_rows,
         },

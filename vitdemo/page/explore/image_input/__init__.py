@@ -7,7 +7,7 @@ The script sets the key `image` of the view state:
 
 If the server refuses an image, the script restores the previous one. The payload:
 
-    {"picture": file, "size": [width, height], "words": str, "label": true class or None,
+    {"picture": file, "size": [width, height], "description": str, "label": true class or None,
      "notice": str}
 """
 
@@ -40,7 +40,7 @@ def payload(context: AppContext, state: ViewState) -> dict:
     return {
         "picture": CachedFile(hash_name(found.preview, ".img"), lambda: found.preview),
         "size": list(found.size),
-        "words": found.description,
+        "description": found.description,
         "notice": notice,
         "label": found.label,
     }

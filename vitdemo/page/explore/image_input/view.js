@@ -181,20 +181,20 @@ function create(element, { upload }) {
 
   // --- payloads from the server ---
 
-  function render({ label, notice: problem, picture, size, words }, state) {
+  function render({ label, notice: problem, picture, size, description }, state) {
     showMessage(shown ? "" : refusal); // a refusal of the URL's image remains while the first photo is shown
     shown = state.image;
     at = shown.at;
     whole.classList.toggle("small", Math.max(...size) <= 128);
     whole.onload = placeSquare;
     whole.src = picture.url;
-    whole.alt = words;
+    whole.alt = description;
     const isMovable = Math.abs(size[0] - size[1]) > 0.02 * Math.max(...size);
     const warning = problem ? drawNotice(problem) : nothing;
     draw(
       [
         warning,
-        words,
+        description,
         label ? markup` True class: <strong>${label}</strong>.` : nothing,
         isMovable ? " Drag the square to choose the input of the models." : nothing,
       ],

@@ -1,9 +1,9 @@
 """The changed image: the changes in the view state, and the image with patches to remove.
 
 The image of the payload has all its patches, so the browser removes and restores patches without a
-request. `hole` is the colour of removed patches, and `words` describes all other changes:
+request. `removed_colour` is the colour of removed patches, and `changes` describes all other changes:
 
-    {"image": file, "grid": [rows, columns], "hole": [red, green, blue], "words": str}
+    {"image": file, "grid": [rows, columns], "removed_colour": [red, green, blue], "changes": str}
 """
 
 from dataclasses import replace
@@ -33,8 +33,8 @@ def payload(context: AppContext, state: ViewState) -> dict:
     return {
         "image": ImageFile(pixels),
         "grid": list(read_grid(context, state)),
-        "hole": pixels.mean((0, 1)).round().astype(int).tolist(),
-        "words": changes.describe(),
+        "removed_colour": pixels.mean((0, 1)).round().astype(int).tolist(),
+        "changes": changes.describe(),
     }
 
 

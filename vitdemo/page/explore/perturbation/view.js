@@ -40,10 +40,10 @@ function drawPatches() {
   const [rows, columns] = shown.grid;
   const [removed, total] = [getRemovedCells(), rows * columns];
   const count = removed.length ? `${removed.length} of ${total} patches removed` : "";
-  const changes = [shown.words, count].filter(Boolean).join(", ");
+  const changes = [shown.changes, count].filter(Boolean).join(", ");
   const cells = Array.from({ length: total }, (_, cell) => drawPatch(cell, columns, removed.includes(cell)));
-  const style = `grid-template: repeat(${rows}, 1fr) / repeat(${columns}, 1fr); --hole: ${
-    formatColour(shown.hole)
+  const style = `grid-template: repeat(${rows}, 1fr) / repeat(${columns}, 1fr); --removed: ${
+    formatColour(shown.removed_colour)
   }`;
   const keys = createRoving(() => shown.grid[1]);
   render(
@@ -85,7 +85,7 @@ async function save() {
   const canvas = makeCanvas(side, side);
   const context = canvas.getContext("2d");
   context.drawImage(image, 0, 0);
-  context.fillStyle = formatColour(shown.hole);
+  context.fillStyle = formatColour(shown.removed_colour);
   const [rows, columns] = shown.grid;
   const [top, left] = [rows, columns].map((count) => (i) => Math.ceil((i * side) / count)); // first pixel of a patch
   for (const cell of getRemovedCells()) {

@@ -12,19 +12,19 @@ function drawQuestion(question, isCovered) {
       ? `Answers within ±${tolerance} count as correct. Use a minus sign for negative numbers.`
       : "",
   ].filter(Boolean);
-  return markup`<p>${drawMarkdown(question.words)}</p>${
+  return markup`<p>${drawMarkdown(question.text)}</p>${
     notes.length ? markup`<small>${notes.join(" ")}</small>` : nothing
   }`;
 }
 
-function makeField({ words, choices, free }) {
-  if (free && !choices.length) return makeElement(markup`<textarea rows="3" aria-label=${words}></textarea>`);
+function makeField({ text, choices, free }) {
+  if (free && !choices.length) return makeElement(markup`<textarea rows="3" aria-label=${text}></textarea>`);
   const drawChoice = (text, i) =>
     markup`<label><input type="radio" name="answer" value=${i}><span>${drawMarkdown(text)}</span></label>`;
   return makeElement(
     choices.length
-      ? markup`<div role="radiogroup" aria-label=${words}>${choices.map(drawChoice)}</div>`
-      : markup`<input type="text" inputmode="decimal" aria-label=${words}>`,
+      ? markup`<div role="radiogroup" aria-label=${text}>${choices.map(drawChoice)}</div>`
+      : markup`<input type="text" inputmode="decimal" aria-label=${text}>`,
   );
 }
 

@@ -164,7 +164,7 @@ def matrix_to_payload(matrix: ConfusionCells) -> dict:
         "texts": cell_texts(matrix),
         "spoken": [[cell_label(matrix, i, j) for j in c] for i in c],
         "signed": matrix.other is not None,
-        "words": [key, *notes, *matrix.group.exclusion_messages],
+        "notes": [key, *notes, *matrix.group.exclusion_messages],
         "file": matrix.file,
     }
 

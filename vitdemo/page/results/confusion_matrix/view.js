@@ -79,9 +79,9 @@ store.define("confusion_matrix", {
   skeleton: "tiles",
   follows: ["confusion.cell"],
   render(element, value, state) {
-    const words = value.words.map((text) => markup`<p class="quiet">${text}</p>`);
+    const notes = value.notes.map((text) => markup`<p class="quiet">${text}</p>`);
     render(
-      markup`<div class="vd-scroll">${drawMatrix(value, state["confusion.cell"])}</div>${words}${
+      markup`<div class="vd-scroll">${drawMatrix(value, state["confusion.cell"])}</div>${notes}${
         drawSaveButton(value)
       }`,
       element,

@@ -2,9 +2,9 @@
 
 The tab has three views. The browser chooses the kind of images and the page of the gallery.
 
-    errors_kinds: {"chips": [{"pick": kind, "words", "count", "off": reason or None, "text"}, ...],
+    errors_kinds: {"chips": [{"pick": kind, "label", "count", "off": reason or None, "text"}, ...],
                    "only": description of the other filters, "messages": [sentence, ...]}
-    errors_pairs: {"chips": [{"pick": "i-j", "words", "count", "spoken", "classes"}, ...]}
+    errors_pairs: {"chips": [{"pick": "i-j", "label", "count", "spoken", "classes"}, ...]}
     errors_pictures: see `vitdemo.page.gallery`
 """
 
@@ -148,12 +148,12 @@ def kind_buttons(group: ComparablePredictions, query: ImageQuery, counts: dict[s
     chips = [
         {
             "pick": kind,
-            "words": words,
+            "label": label,
             "count": counts[kind],
             "off": alone if kind in MULTI_MODEL_KINDS else None,
             "text": describe_kind(group, query.run, kind),
         }
-        for kind, words in keys.ERROR_KIND.choices.items()
+        for kind, label in keys.ERROR_KIND.choices.items()
     ]
     only = describe_filters(group, query.filters)
     return {"chips": chips, "only": only, "messages": list(group.exclusion_messages)}
@@ -161,16 +161,16 @@ def kind_buttons(group: ComparablePredictions, query: ImageQuery, counts: dict[s
 
 def describe_filters(group: ComparablePredictions, filters: Filters) -> str:
     """Describe the active class and confidence filters; "" without an active filter."""
-    words = []
+    parts = []
     if filters.true is not None or filters.predicted is not None:
         true, predicted = (
             "any class" if c is None else group.classes[c]
             for c in (filters.true, filters.predicted)
         )
-        words.append(f"{true} {'↔' if filters.either_way else '→'} {predicted}")
+        parts.append(f"{true} {'↔' if filters.either_way else '→'} {predicted}")
     if (filters.low, filters.high) != (0, 1):
-        words.append(f"confidence {100 * filters.low:.0f} to {100 * filters.high:.0f}%")
-    return ", ".join(words)
+        parts.append(f"confidence {100 * filters.low:.0f} to {100 * filters.high:.0f}%")
+    return ", ".join(parts)
 
 
 def describe_kind(group: ComparablePredictions, name: str, kind: str) -> str:
@@ -185,7 +185,7 @@ def _pair_button(pair: MutualConfusion, classes: tuple[str, ...]) -> dict:
     first, second = classes[pair.first], classes[pair.second]
     return {
         "pick": f"{pair.first}-{pair.second}",
-        "words": f"{first} ↔ {second}",
+        "label": f"{first} ↔ {second}",
         "count": pair.count,
         "spoken": f"{first} and {second}: {pair.count} images, "
         f"{pair.first_as_second} of {first} predicted as {second}, "

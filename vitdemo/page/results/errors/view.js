@@ -54,10 +54,10 @@ function drawChips(chips, group, isPressed, choose) {
   const keys = createRoving((buttons) => countInRow(buttons), true);
   const stop = chips.find(isPressed) ?? chips[0];
   const drawButton = (chip) => {
-    const { pick, words, count, off, spoken } = chip;
+    const { pick, label, count, off, spoken } = chip;
     return markup`<button type="button" data-pick=${pick} aria-pressed=${String(isPressed(chip))}
       aria-label=${spoken ?? nothing} title=${off || spoken || nothing} ?disabled=${Boolean(off)}
-      tabindex=${chip === stop ? 0 : -1} @click=${() => choose(chip)}>${`${words} `}<b>${
+      tabindex=${chip === stop ? 0 : -1} @click=${() => choose(chip)}>${`${label} `}<b>${
       number.format(count)
     }</b></button>`;
   };
@@ -65,9 +65,9 @@ function drawChips(chips, group, isPressed, choose) {
     @keydown=${keys.press}>${chips.map(drawButton)}</div>`;
 }
 
-function drawFilter(words) {
+function drawFilter(filters) {
   const clear = markup`<button type="button" @click=${() => change(NO_FILTER)}>Clear filters</button>`;
-  return markup`Filter: <strong>${words}</strong>. ${clear}`;
+  return markup`Filter: <strong>${filters}</strong>. ${clear}`;
 }
 
 store.define("errors_kinds", {

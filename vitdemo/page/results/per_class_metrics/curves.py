@@ -158,7 +158,7 @@ def ranking_table(reports: Sequence[RankingReport]) -> Table:
     columns = ["Class", Column("Model", numeric=False), "ROC-AUC", "Average precision"]
     columns += [f"Precision at recall {first}", *(f"… {other}" for other in others)]
     rows = [ranking_row(r) for r in reports]
-    return Table(columns, rows, file="vitdemo-areas", words=RANKING_TERMS)
+    return Table(columns, rows, file="vitdemo-areas", terms=RANKING_TERMS)
 
 
 def ranking_row(report: RankingReport) -> Row:

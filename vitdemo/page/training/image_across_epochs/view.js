@@ -68,7 +68,7 @@ function create(element) {
   const drawHint = (text) => markup`<p class="none">${text}</p>`; // there is nothing to show yet
 
   function show() {
-    const { classes, epochs, grid, label: truth, layers, maps, run, seen, shares, words } = data;
+    const { classes, epochs, grid, label: truth, layers, maps, run, seen, shares, progress } = data;
     const i = getChosenIndex();
     const l = Math.min(store.state[KEYS.layer] || layers, layers);
     const [epoch, predicted] = [epochs[i], data.predicted[i]];
@@ -87,7 +87,7 @@ function create(element) {
           <div class="answer">
             <p class="when" role="status">${run} after epoch ${epoch}: ${predicted}</p>
             <ul>${classes.map(drawBar)}</ul>
-            <p class="learned">${words}</p>
+            <p class="learned">${progress}</p>
           </div>
         </div>
         <div class="controls">

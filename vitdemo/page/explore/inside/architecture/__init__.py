@@ -3,7 +3,7 @@
 `parts` are the parts in the order of the forward pass. `parameters` and `macs` of a part are sums
 over all `repeats` copies. `link` leads to a part of "Inside the model" or to a section of Explore:
 
-    {"words": str, "repeated": str, "seen": file, "size": int,
+    {"caption": str, "repeated": str, "seen": file, "size": int,
      "parts": [{"kind", "title", "description", "parameters", "macs", "repeats",
                 "link": {"title", "part"} | {"title", "section"} | None}, ...],
      "answers": [[class, probability], ...], "steps": None | {"grid": [rows, columns],
@@ -107,7 +107,7 @@ def describe_parts(name: str, parts: Sequence[ModelPart]) -> dict:
     else:
         times = max(part.repeats for part in parts)
         caption, repeated = VIT_CAPTION, BLOCKS_CAPTION.format(times=times)
-    return {"words": caption, "repeated": repeated, "parts": [make_box(part) for part in parts]}
+    return {"caption": caption, "repeated": repeated, "parts": [make_box(part) for part in parts]}
 
 
 def make_box(part: ModelPart) -> dict:

@@ -155,7 +155,7 @@ function drawSizes({ parts }) {
 
 function draw(place, value) {
   const flow = (value.steps ? drawTransformer : drawConvolutional)(value);
-  render(markup`${drawCaption(value.words)}<ol class="flow">${flow}</ol>${drawSizes(value)}`, place);
+  render(markup`${drawCaption(value.caption)}<ol class="flow">${flow}</ol>${drawSizes(value)}`, place);
 }
 
 store.define("architecture", { skeleton: "figures", render: draw });

@@ -70,7 +70,7 @@ def distance_figure(distances: AttentionDistances, top: float) -> Figure:
         plot_attention_distance(distances.heads, distances.uniform, top or 1.0)
     )
     words = f"{describe_origin(distances.run)}, {describe_sample(distances)}"
-    return Figure(distances.run.name, label, svg, words=words)
+    return Figure(distances.run.name, label, svg, caption=words)
 
 
 def describe_origin(run: Run) -> str:

@@ -3,7 +3,7 @@
 The state `off` lists the heads that are off, such as "3.1 4.2" (layer.head, from 1). The payload of
 the grid contains the effect of each single head:
 
-    {"run": str, "name": class, "change": (L, H), "probability": (L, H), "words": str,
+    {"run": str, "name": class, "change": (L, H), "probability": (L, H), "caption": str,
      "about": str}
 
 Letters: L layers, H heads, C classes.
@@ -80,7 +80,7 @@ def to_payload(effects: AblationEffects) -> dict:
         "name": effects.run.classes[effects.target],
         "change": round_numbers(effects.logit_change, EFFECT_DIGITS),
         "probability": round_numbers(effects.probability_change, EFFECT_DIGITS),
-        "words": EFFECTS_CAPTION.format(name=effects.run.classes[effects.target]),
+        "caption": EFFECTS_CAPTION.format(name=effects.run.classes[effects.target]),
         "about": describe_replacement(effects),
     }
 

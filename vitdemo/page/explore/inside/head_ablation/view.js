@@ -86,7 +86,7 @@ function render(element, value, state) {
     ...value.change[0].map((_, h) => `head ${h + 1}`),
   ];
   draw(
-    markup`${drawCaption(value.words)}${drawHeadGrid(value, parseHeads(value, state.heads_off))}${
+    markup`${drawCaption(value.caption)}${drawHeadGrid(value, parseHeads(value, state.heads_off))}${
       drawFoldedTable(
         `Effect of each head on the probability of ${value.name}, in percentage points`,
         head,

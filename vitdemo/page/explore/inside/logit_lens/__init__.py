@@ -2,7 +2,7 @@
 
 The payload contains all layers, so `view.js` can show another layer without a request:
 
-    {"run": str, "seen": file, "grid": [rows, columns], "words": [caption, caption of the patches],
+    {"run": str, "seen": file, "grid": [rows, columns], "captions": [caption, caption of the patches],
      "about": str, "classes": [names], "answers": (L+1, classes),
      "named": [{"name", "short", "colour"}, ...],
      "predicted": (L+1, P) of "named", "shares": (L+1, P)}
@@ -64,7 +64,10 @@ def to_payload(lens: LogitLens) -> dict:
         "run": lens.trace.run.name,
         "seen": ImageFile(lens.trace.input_image),
         "grid": list(lens.trace.grid),
-        "words": [LENS_CAPTION + (rest if len(shown) < len(classes) else ""), LENS_PATCHES_CAPTION],
+        "captions": [
+            LENS_CAPTION + (rest if len(shown) < len(classes) else ""),
+            LENS_PATCHES_CAPTION,
+        ],
         "about": ABOUT_LENS,
         "classes": [classes[c] for c in shown],
         "answers": round_numbers(lens.predictions[:, shown], PROBABILITY_DIGITS),

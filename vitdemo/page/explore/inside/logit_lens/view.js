@@ -88,7 +88,7 @@ function drawPatches(value, layer) {
   });
   const numbers = makeRows((p) => `${predicted[p].name} ${(100 * shares[p]).toFixed(1)}`);
   return markup`<div id="lens-patches">
-    ${drawCaption(value.words[1], APPROXIMATE)}
+    ${drawCaption(value.captions[1], APPROXIMATE)}
     <div class="vd-pair">${figure}${map}</div>
     <ul class="classes">${legend}</ul>
     ${drawFoldedGrid("Class and probability of each patch, in percent", "row", numbers)}
@@ -111,7 +111,7 @@ store.define("logit_lens", {
     const last = value.answers.length - 1;
     const layer = isBeforeFirst ? 0 : Math.min(state.layer || last, last);
     draw(
-      markup`${drawCaption(value.words[0], APPROXIMATE)}${drawStrip(value, layer, choose)}${
+      markup`${drawCaption(value.captions[0], APPROXIMATE)}${drawStrip(value, layer, choose)}${
         drawPatches(value, layer)
       }${drawAbout(value.about)}`,
       element,

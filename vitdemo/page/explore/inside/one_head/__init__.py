@@ -4,7 +4,7 @@ The payload contains all heads of the layer, so `view.js` can show another head 
 request:
 
     {"run": str, "heads": H, "grid": [rows, columns], "prefix": [names], "scale": float,
-     "seen": file, "words": str, "numbers": file}
+     "seen": file, "caption": str, "numbers": file}
 
 `numbers` holds queries, keys and values as (3, H, N, D/H) in float32.
 """
@@ -40,7 +40,7 @@ def payload(context: AppContext, state: ViewState) -> dict:
         "prefix": list(found.trace.prefix_names),
         "scale": found.scale,
         "seen": ImageFile(found.trace.input_image),
-        "words": ONE_HEAD_CAPTION.format(layer=found.layer, heads=heads, width=width),
+        "caption": ONE_HEAD_CAPTION.format(layer=found.layer, heads=heads, width=width),
         "numbers": NumbersFile(to_numpy(numbers), exact=True),
     }
 

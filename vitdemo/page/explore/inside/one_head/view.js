@@ -206,7 +206,7 @@ function drawLayout(value) {
   createChoices(value);
   const labels = [["Head", choices.head], ["Query token", choices.query], ["Key token", choices.key]];
   render(
-    markup`${drawCaption(value.words)}
+    markup`${drawCaption(value.caption)}
       <div class="choices">${
       labels.map(([text, select]) => markup`<label>${`${text} `}${select}</label>`)
     }</div>

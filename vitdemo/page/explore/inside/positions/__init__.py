@@ -2,7 +2,7 @@
 
 The payload does not depend on the image. `limit` is the end of the colour scale:
 
-    {"run": str, "grid": [rows, columns], "limit": float, "words": str, "about": str,
+    {"run": str, "grid": [rows, columns], "limit": float, "caption": str, "about": str,
      "similarity": file (P, P)}
 """
 
@@ -40,7 +40,7 @@ def payload(context: AppContext, state: ViewState) -> dict:
         "run": run.name,
         "grid": list(grid),
         "limit": find_largest_cosine(similarity),
-        "words": POSITIONS_CAPTION,
+        "caption": POSITIONS_CAPTION,
         "about": f"{ABOUT_POSITIONS} {INITIALISATION_CAPTIONS[start]}",
         "similarity": NumbersFile(similarity),
     }

@@ -87,7 +87,7 @@ function drawOverview() {
 function draw() {
   if (!similarity) return;
   render(
-    markup`${drawCaption(value.words)}<div class="maps">${drawMap()}${drawOverview()}</div>${
+    markup`${drawCaption(value.caption)}<div class="maps">${drawMap()}${drawOverview()}</div>${
       drawAbout(value.about)
     }`,
     place,

@@ -2,7 +2,7 @@
 
 The payload for K classes, the most probable class first:
 
-    {"words": str, "about": str, "read": str, "classes": [names], "logits": (K),
+    {"caption": str, "about": str, "read": str, "classes": [names], "logits": (K),
      "embedding": (K), "heads": (K, L, H), "bias": (K, L), "mlps": (K, L), "constant": (K),
      "lengths": (L+1, 2), norms of the tokens that the classifier reads, and of the patches}
 """
@@ -38,7 +38,7 @@ def payload(context: AppContext, state: ViewState) -> dict:
     parts = attribution.contributions
     norms = [attribution.classifier_token_norms, attribution.patch_norms]
     return {
-        "words": RESIDUAL_STREAM_CAPTION,
+        "caption": RESIDUAL_STREAM_CAPTION,
         "about": ABOUT_RESIDUAL_STREAM,
         "read": "class token" if attribution.trace.reads_class_token else "mean of the patches",
         "classes": [attribution.trace.run.classes[c] for c in attribution.classes],

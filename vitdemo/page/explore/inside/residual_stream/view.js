@@ -167,7 +167,7 @@ function render(element, value) {
   const draw = () =>
     renderInto(
       markup`${
-        drawCaption(value.words)
+        drawCaption(value.caption)
       }<label>Logit of ${targets}</label> <label>minus ${others}</label><div>${
         drawResults(value, Number(target), other)
       }</div>${drawAbout(value.about)}`,
