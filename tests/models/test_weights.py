@@ -122,7 +122,7 @@ OTHER_ARCHITECTURES = {
     "patch": (timm_spec(patch_size=4), r"a patch size of 4 px, not 8; .* \(48, 3, 4, 4\)"),
     "registers": (timm_spec(reg_tokens=4), "'pos_embed' has shape .*unexpected: 'reg_token'"),
     "no class token": (timm_spec(class_token=False, global_pool="avg"), ".*missing: 'cls_token'"),
-    "convolutional": (ModelSpec("convnet", 16), "no tensor has a name of this model; "),
+    "convolutional": (ModelSpec("convnet", 16), "no tensor name belongs to this model; "),
 }
 
 
@@ -206,7 +206,7 @@ def test_rejected_weights_create_no_run_and_valid_ones_an_origin(tmp_path, capsy
     other = make_run(tmp_path / "runs" / "other", ModelSpec("convnet", 16))
     command = ["finetune-deit-tiny", "--smoke", "--image-size", "32", "--weights"]
     assert train.main([*command, str(other.path / "model.safetensors")]) == 2
-    assert "no tensor has a name of this model" in capsys.readouterr().err
+    assert "no tensor name belongs to this model" in capsys.readouterr().err
     assert not (tmp_path / "runs" / "finetune-deit-tiny-smoke").exists()
     source = make_run(tmp_path / "runs" / "same", ModelSpec("timm", 32, "deit_tiny_patch16_224"))
     assert train.main([*command, str(source.path / "model.safetensors")]) == 0

@@ -170,4 +170,4 @@ def test_strongest_patch_text_says_supports_or_opposes(tmp_path):
     values[0, 0], values[2, 3] = 0.2, -1
     for sign, side in ((1, "opposes"), (-1, "supports")):
         text = describe_strongest(replace(signed, values=sign * values))
-        assert text == f"strongest patch: row 3 of 4, column 4 of 4 ({side} the class)"
+        assert text == f"strongest patch in row 3 of 4, column 4 of 4 ({side} the class)"

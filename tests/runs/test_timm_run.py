@@ -156,7 +156,7 @@ MISMATCHED_WEIGHTS = {
     "width": ({"embed_dim": 96, "num_heads": 3}, "a width of 96, not 64; "),
     "patch size": ({"patch_size": 8}, "a patch size of 8 px, not 16; "),
     "image size": ({"img_size": (160, 96)}, r"'pos_embed' has shape \(1, 61, 64\), not "),
-    "another model": ({"name": "resnet18"}, "no tensor has a name of this model; "),
+    "another model": ({"name": "resnet18"}, "no tensor name belongs to this model; "),
 }
 
 

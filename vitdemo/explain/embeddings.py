@@ -68,8 +68,8 @@ def compute_filter_components(weight: Tensor) -> tuple[Tensor, Tensor]:
     """Compute the principal components (R, 3, p, p) of filters (K, 3, p, p).
 
     Also returns the explained variance ratios (R,). R is the smaller of K and 3*p*p. The ViT
-    paper's figure 7 shows the first 28 components. The sign of each component is chosen so that its
-    largest weight is positive.
+    paper's figure 7 shows the first 28 components. The sign of each component is chosen so that
+    the weight with the largest absolute value is positive.
     """
     flat = upcast(weight.flatten(1))  # (K, 3*p*p)
     _, strength, components = torch.linalg.svd(flat - flat.mean(0), full_matrices=False)

@@ -41,8 +41,8 @@ METRIC_TITLES = {
 class ClassificationReport:
     """Per-class metrics of a run on its test set; the keys of the dicts are in `METRIC_TITLES`.
 
-    `intervals` contains only precision, recall and F1. `compute_ranking_report` computes intervals
-    of the ranking metrics for one class at a time, because this takes longer.
+    `intervals` contains only precision, recall and F1. The intervals of the ranking metrics take
+    longer, so `compute_ranking_report` computes them for one class at a time.
     """
 
     run: str

@@ -224,7 +224,7 @@ def describe_misfit(
         return ""
     expected = {name for name in model.state_dict() if not _is_head(name)}
     if not expected & set(tensors):
-        return "; ".join(["no tensor has a name of this model", *mismatches])
+        return "; ".join(["no tensor name belongs to this model", *mismatches])
     return "; ".join([*_describe_size_mismatches(tensors, model, with_head, resize), *mismatches])
 
 
@@ -263,7 +263,7 @@ def _is_head(name: str) -> bool:
 def _list_mismatches(
     tensors: Mapping[str, Tensor], model: nn.Module, with_head: bool, resize: bool
 ) -> list[str]:
-    """Describe the tensors with an incorrect shape, missing tensors and unexpected tensors."""
+    """Describe tensors with an incorrect shape or type, and missing or unexpected tensors."""
     own = model.state_dict()
     expected = {name: t for name, t in own.items() if with_head or not _is_head(name)}
     shapes = [

@@ -3,7 +3,7 @@
 Each package of the page has a constant `FEATURE`, the functions that need only an `AppContext` and
 a `ViewState`. The module of a tab also has its `TAB_ID`, its `TITLE`, and a function
 `build(setup)`. This function lays out the tab with gradio, and returns `FEATURE` with the functions
-that need the session of a user or the training jobs. A new tab is a folder, and its entry in
+that need the session of a user or the training jobs. A new tab needs a folder and an entry in
 `page.TABS`.
 """
 

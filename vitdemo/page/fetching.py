@@ -39,7 +39,7 @@ class DownloadManager:
         return list(self._in_progress)
 
     def stop(self, key: Hashable) -> None:
-        """Stop the download `key`, and wait until it has ended."""
+        """Stop the download `key`, and wait at most `STOP_TIMEOUT` seconds until it ends."""
         if found := self._in_progress.get(key):
             found.stopped.set()
             found.ended.wait(STOP_TIMEOUT)

@@ -99,7 +99,7 @@ RESIZING_NOTICE = (
 def read_processor(
     processor: Mapping[str, Any], kind: str, options: Mapping[str, str], *, is_clip: bool = False
 ) -> tuple[Preprocessing, list[str]]:
-    """Return the preprocessing in preprocessor_config.json, and its notices.
+    """Return the preprocessing of preprocessor_config.json, and its notices.
 
     The size is 0 if it is unknown. `kind` is the `model_type` of transformers, or "". `options`
     come from the model's address. `is_clip` selects CLIP's values for a model without files.
@@ -144,7 +144,7 @@ def read_processor(
 def read_timm_config(
     details: Mapping[str, Any], size: int, options: Mapping[str, str] | None = None
 ) -> tuple[Preprocessing, list[str]]:
-    """Return the preprocessing for inputs of `size` pixels in timm's config, and its notices."""
+    """Return the preprocessing of timm's config for inputs of `size` pixels, and its notices."""
     options, notices = options or {}, []
     fields = ("mean", "std", "crop_pct", "interpolation")
     missing = [n for n in fields if not details.get(n) and n.removesuffix("_pct") not in options]

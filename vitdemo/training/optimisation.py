@@ -42,8 +42,8 @@ def build_optimizer(
         "adamw": {"betas": recipe.betas, "fused": True},
         "adam": {"betas": recipe.betas, "fused": True},
         "sgd": {"momentum": recipe.momentum, "nesterov": True},
-        # Muon is meant for hidden matrices. Class token, position embeddings and output layers use
-        # AdamW.
+        # Muon is meant for the weight matrices of hidden layers. Class token, position embeddings
+        # and output layers use AdamW.
         "muon": {
             "momentum": recipe.momentum,
             "nesterov": True,

@@ -3,8 +3,8 @@
     offers.others(handler, ...)    # the user wants other test images
 
 The payload is {"photos": group or None, "tests": group or None, "sentence": str}. Each group is
-{"sources": ["photo:cat", ...], "titles": [...], "sheet": file}. The sheet contains the images of the
-group in one row. If there are no test images, the sentence is the reason.
+{"sources": ["photo:cat", ...], "titles": [...], "sheet": file}. The sheet contains the images of
+the group in one row. If there are no test images, the sentence is the reason.
 """
 
 import gradio as gr

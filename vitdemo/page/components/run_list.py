@@ -35,7 +35,7 @@ class RunList(View):
         **options,
     ):
         # An unset attribute would be an event listener if the script contains its name in quotes.
-        # gradio would then copy the listener's component, and so the whole page, at each visit.
+        # gradio would then copy the listener's component, and so the whole page, for each session.
         self.groups, self.defaults = groups, defaults
         self.shown, self.more, self.looks = list(shown), more, dict(looks or {})
         own = {"label": label, "groups": groups, "defaults": list(defaults)}

@@ -144,7 +144,7 @@ def save(session: CustomClassesSession) -> dict:
 
 
 def remove_server_fields(config: dict) -> dict:
-    """Return a configuration without `SERVER_FIELDS`, including those of nested configurations."""
+    """Remove `SERVER_FIELDS` from a configuration and from the configurations nested in it."""
     return {
         name: remove_server_fields(value) if isinstance(value, dict) else value
         for name, value in config.items()

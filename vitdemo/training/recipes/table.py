@@ -292,7 +292,7 @@ RECIPE_ENTRIES: dict[str, dict] = {
         "base": "vit-plain",
         "summary": "vit-plain with half the width, 8 px patches and 20 epochs, for a CPU",
         "model": vit_spec(128, 6, 4, patch_size=8),
-        "note": "The model is small enough to repeat its ablation study in a lesson. Test accuracy "
+        "note": "The model is small, so its ablation study can be repeated on a CPU. Test accuracy "
         "on CIFAR-10: 66.24%. Training took 26 minutes on one shared core of an AMD EPYC (Genoa), "
         "2026-11-22. The results are included, without weights.",
         "epochs": 20,

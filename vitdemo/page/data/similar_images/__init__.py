@@ -72,7 +72,7 @@ ABOUT_MAPS = (
     "meaningful. The table below the maps is computed from the features themselves.\n\nPoint at a "
     "dot to see its image, or use the arrow keys. Click a dot to open its image in *Explore*."
 )
-MEASURING_MESSAGE = "Measuring the time of the maps on this machine …"
+MEASURING_MESSAGE = "Measuring how long the maps take on this machine …"
 NO_MAP_MESSAGE = (
     "Computing the maps takes about {time} on this machine now. The maps are then cached."
 )

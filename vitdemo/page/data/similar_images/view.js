@@ -86,7 +86,7 @@ function drawMaps(place, value) {
 
 // --- the views, whose data tasks compute ---
 
-const MEASURING_POLL_SECONDS = 2; // while the server measures the time of the maps
+const MEASURING_POLL_SECONDS = 2; // while the server measures how long the maps take
 
 // Define the view `name` with the task of the same name. `create` receives its parts after the task's panel.
 function defineTaskView(name, { id, text, parts, create, ...options }) {

@@ -18,7 +18,7 @@ layer. `rows` (L, H, 1, N) is the mean of the rows of the tokens that the classi
 first map needs only these rows, so the browser loads them first. `rollout`, `similar` and `norms`
 (norm-weighted attention, with each row divided by its sum) have the same kinds of files. Rollout
 and similarity have one map per layer. `norms.all` (L, 1, N, N) combines all heads. Few users choose
-norm-weighted attention, so it is computed at the first choice (option `norms`).
+norm-weighted attention, so it is computed only when a user chooses it (option `norms`).
 `vitdemo.page.components.matrix_file` defines the file format.
 
 After each drawing the script dispatches `vitdemo:drawn` on `document`, with

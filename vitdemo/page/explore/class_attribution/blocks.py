@@ -184,7 +184,7 @@ def describe_strongest(class_map: ClassMap) -> str:
     values = class_map.values
     if not np.ptp(values):
         return "uniform"
-    strongest = f"strongest patch: {describe_peak(values)}"
+    strongest = f"strongest patch in {describe_peak(values)}"
     if not class_map.is_signed:
         return strongest
     opposes = values.flat[np.abs(values).argmax()] < 0
@@ -272,7 +272,7 @@ def checks_table(answer: ClassMaps) -> Table:
         rows.append(
             [
                 found.method.title,
-                describe_strongest(found).removeprefix("strongest patch: "),
+                describe_strongest(found).removeprefix("strongest patch in "),
                 DASH if runner_up is None else format_correlation(runner_up),
                 *format_head_check(found.head_check),
                 DASH if gap is None else f"{gap:.2%}",

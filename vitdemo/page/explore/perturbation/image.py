@@ -1,7 +1,7 @@
 """The changed image: the changes in the view state, and the image with patches to remove.
 
 The image of the payload has all its patches, so the browser removes and restores patches without a
-request. `removed_colour` is the colour of removed patches, and `changes` describes all other changes:
+request. `removed_colour` is the colour of removed patches; `changes` describes all other changes:
 
     {"image": file, "grid": [rows, columns], "removed_colour": [red, green, blue], "changes": str}
 """

@@ -113,7 +113,7 @@ const TITLES = {
 function describePeak(values) {
   const [flat, columns] = [values.flat(), values[0].length];
   const at = flat.indexOf(Math.max(...flat));
-  return `strongest patch: row ${Math.floor(at / columns) + 1} of ${values.length}, column ${
+  return `strongest patch in row ${Math.floor(at / columns) + 1} of ${values.length}, column ${
     (at % columns) + 1
   } of ${columns}`;
 }

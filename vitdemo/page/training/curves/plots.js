@@ -14,7 +14,7 @@ function makeLines({ x, y, ...line }, positions, axis, smoothing) {
   return [{ ...original, faint: true }, { ...original, y: smoothCurve(y, smoothing), read: false }];
 }
 
-// The value of `createLinePlots` for the data and the display settings.
+// Return the plots that `createLinePlots` draws, for the data and the display settings.
 function makePlots({ message, note, axes, x: positions, plots }, state) {
   if (message) return { problems: [message] };
   const [smoothing, scale, axis] = [SMOOTHING, SCALE, AXIS].map((key) => state[key]);

@@ -1,7 +1,7 @@
 """The panel "Train a model": the form of a new run, all runs of the page, and live curves.
 
-The payload of the runs is {"rows": rows of `createTaskRows` in task_rows.js, "note": str,
-"in_progress": bool}. The payload of the live curves is {"plots": value of `createLinePlots`,
+The payload of the runs is {"rows": rows that `createTaskRows` draws, "note": str, "in_progress":
+bool}. The payload of the live curves is {"plots": plots that `createLinePlots` draws,
 "in_progress": bool}.
 """
 
@@ -105,7 +105,7 @@ def has_unfinished_job(jobs: JobQueue) -> bool:
 
 
 def render_live_curves(job: Job | None) -> dict:
-    """Return the value of `createLinePlots` for the training run of a job, or {} without a job.
+    """Return the plots that `createLinePlots` draws for the run of a job, or {} without a job.
 
     Training curves have a point per logged step, validation curves a point per epoch.
     """

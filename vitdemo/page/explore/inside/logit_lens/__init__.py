@@ -2,7 +2,7 @@
 
 The payload contains all layers, so `view.js` can show another layer without a request:
 
-    {"run": str, "seen": file, "grid": [rows, columns], "captions": [caption, caption of the patches],
+    {"run": str, "seen": file, "grid": [rows, columns], "captions": [caption, for patches],
      "about": str, "classes": [names], "answers": (L+1, classes),
      "named": [{"name", "short", "colour"}, ...],
      "predicted": (L+1, P) of "named", "shares": (L+1, P)}

@@ -1,6 +1,6 @@
 """Robustness: accuracy of models on images with changes of increasing strength.
 
-A task measures the accuracies. The payload is a value of `createLinePlots` in line_plots.js, with
+A task measures the accuracies. The payload is drawn by `createLinePlots` in line_plots.js, with
 the curves that are cached for the chosen models, changes and number of images.
 """
 
