@@ -131,7 +131,7 @@ class Bridge(Channel):
         needs: Mapping[str, Sequence[str]] | None = None,
     ):
         self.descriptions, self.needs = descriptions or {}, needs or {}
-        self.shown: dict[str, Component] = {}  # the store updates but does not read these
+        self.shown: dict[str, Component] = {}  # components that the store updates but never reads
         description = json.dumps(self.description)
         super().__init__(JS_CONNECT.replace("DESCRIPTION", description), "bridge")
 

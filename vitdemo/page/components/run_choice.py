@@ -13,9 +13,9 @@ import gradio as gr
 
 from vitdemo.metrics.recipe_ablation import find_ablations
 from vitdemo.page.components import View
+from vitdemo.page.state_key import MAX_TEXT_LENGTH
 from vitdemo.runs import Run
 
-MAX_NAME_LENGTH = 300  # maximum length of a run name from the browser
 RunGroups = Sequence[tuple[str, Sequence[str]]]  # label, names of its runs
 
 
@@ -84,7 +84,7 @@ class RunChoice(View):
 
     def preprocess(self, payload) -> str | None:
         """Return the run name from the browser, or None. The run may no longer exist."""
-        return payload[:MAX_NAME_LENGTH] or None if isinstance(payload, str) else None
+        return payload[:MAX_TEXT_LENGTH] or None if isinstance(payload, str) else None
 
     def postprocess(self, value: str | None) -> str | None:
         return value

@@ -13,10 +13,8 @@ The value `NOT_CHOSEN` means that the user has not chosen yet. Then the runs `de
 from collections.abc import Mapping, Sequence
 
 from vitdemo.page.components import View
-from vitdemo.page.components.run_choice import MAX_NAME_LENGTH, RunGroups
-
-MAX_NAMES = 1000  # maximum number of runs from the browser
-NOT_CHOSEN = [""]  # unlike an empty list, which means that no run is ticked
+from vitdemo.page.components.run_choice import RunGroups
+from vitdemo.page.state_key import MAX_NAMES, MAX_TEXT_LENGTH
 
 
 class RunList(View):
@@ -47,7 +45,7 @@ class RunList(View):
     def preprocess(self, payload) -> list[str]:
         """Return the run names from the browser. The runs may no longer exist."""
         names = payload if isinstance(payload, list) else []
-        return [name[:MAX_NAME_LENGTH] for name in names[:MAX_NAMES] if isinstance(name, str)]
+        return [name[:MAX_TEXT_LENGTH] for name in names[:MAX_NAMES] if isinstance(name, str)]
 
     def postprocess(self, value: Sequence[str] | None) -> list[str]:
         return list(value or ())
