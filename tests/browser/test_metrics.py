@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.actions import choose_option, download, open_tab, unfold
+from tests.support import held_tasks
 from tests.support.factories import (
     CLASSES,
     RESNET,
@@ -47,7 +48,8 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def address(root, data):
-    with serve("--runs", str(root), "--data", str(data)) as address:
+    folders = "--runs", str(root), "--data", str(data)
+    with serve(*folders, program=held_tasks.PROGRAM) as address:
         yield address
 
 
@@ -333,7 +335,7 @@ def test_ablation_with_any_baseline_and_robustness_with_a_curve_per_change(
     expect(robust).to_contain_text("Choose at least one model and one change above.")
 
 
-def test_choices_are_in_the_url_and_results_stay_visible(address, open_page):
+def test_choices_are_in_the_url_and_results_stay_visible(address, open_page, root):
     options = "compare.base=best&robust-models=best&compare.changes=blur&compare.count=200"
     page = open_page(f"{address}?{options}&tab=compare")
     unfold(page.locator("#gains"))
@@ -344,13 +346,20 @@ def test_choices_are_in_the_url_and_results_stay_visible(address, open_page):
     expect(changes).to_have_count(1)
     robust = page.locator("#robustness")
     measure = robust.get_by_role("button", name="Measure robustness")
-    expect(robust.get_by_role("button", name="Cancel")).to_have_count(0)
+    cancel = robust.get_by_role("button", name="Cancel")
+    expect(cancel).to_have_count(0)
+    hold = root / held_tasks.HOLD_FILE
+    hold.touch()
     measure.click()
+    expect(cancel).to_be_visible()
+    page.locator("#gains-base select").select_option("second")  # does not cancel the measurement
+    page.locator("#robust-changes").get_by_role("checkbox", name="Noise").check()
+    page.wait_for_url(re.compile("compare.base=second"))
+    expect(cancel).to_be_visible()
+    hold.unlink()
     expect(robust.locator("tbody th")).to_have_text(["best"])
     expect(measure).to_be_enabled()
-    expect(robust.get_by_role("button", name="Cancel")).to_have_count(0)
-    page.locator("#gains-base select").select_option("second")
-    page.wait_for_url(re.compile("compare.base=second"))
+    expect(cancel).to_have_count(0)
     page = open_page(f"{address}?{options}&tab=compare")
     expect(page.locator("#robustness figcaption")).to_have_text(["Blur"])
     page.locator("#robust-changes").get_by_role("checkbox", name="Blur").uncheck()
