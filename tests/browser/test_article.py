@@ -41,7 +41,7 @@ def make_folds(*titles: str) -> list:
 
 def make_documents() -> dict[str, list]:
     rows = [["a", "1"], ["b", "3"], ["c", "2"]]
-    options = {"file": "some", "folded": [1], "folded_words": "the rest"}
+    options = {"file": "some", "folded": [1], "folded_label": "the rest"}
     documents = {
         "view": make_blocks(),
         "cat": make_blocks("cat"),

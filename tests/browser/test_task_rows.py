@@ -6,7 +6,7 @@ JS_CHANGE_ACTIONS = """async (url) => {
     const { createTaskRows } = await import(new URL(url, document.baseURI));
     const root = document.body.appendChild(document.createElement("div")), sent = [];
     const draw = createTaskRows(root, "", (action) => sent.push({ ...action }));
-    const rows = (...actions) => [{ name: "vit", state: "", words: "", done: 1, actions }];
+    const rows = (...actions) => [{ name: "vit", state: "", progress: "", done: 1, actions }];
     const deletion = ["discard", "Delete"];
     draw(rows(deletion));
     const button = root.querySelector("button");
