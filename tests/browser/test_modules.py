@@ -21,7 +21,7 @@ def new_page(visitor):
 def test_error_in_a_view_names_its_file_and_line(new_page, page_url):
     view = "explore/predictions/view.js"
     lines = MODULES[view].decode().splitlines()
-    (at,) = [i for i, line in enumerate(lines) if line.startswith("function chosenCard(")]
+    (at,) = [i for i, line in enumerate(lines) if line.startswith("function drawChosenCard(")]
     lines.insert(at + 1, 'throw new Error("broken");')
     answer = {"body": "\n".join(lines), "content_type": "text/javascript"}
     new_page.route(f"**/{view}", lambda route: route.fulfill(**answer))
