@@ -715,7 +715,7 @@ def test_attention_concentrated_on_few_patches_is_reported(open_view, look_of, c
         patches = trace.attention[0, :, 0, trace.num_prefix_tokens :].mean(0)
         share = float(patches.topk(3).values.sum() / patches.sum())
         assert (share >= 1 / 3) == concentrated
-        message = f"The three most attended of 196 patches receive {100 * share:.1f}% of the attention on patches."
+        message = f"The three most attended of 196 patches receive {100 * share:.1f}%"
         expect(text).to_contain_text(message) if concentrated else expect(text).to_have_text("")
     products = context_of_kinds.value_products(trace)
     select_source(page, "norm")

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.actions import JS_RECORD, wait_until_drawn
-from vitdemo.page.modules import MODULES, NOT_LOADED_MESSAGE
+from vitdemo.page.modules import MODULES, NOT_LOADED_MESSAGE, URL
 
 
 @pytest.fixture
@@ -42,6 +42,15 @@ def test_page_works_if_gradio_is_faster_than_the_modules(new_page, page_url):
         route.continue_()
     wait_until_drawn(new_page)
     assert held and not errors
+
+
+def test_state_can_change_before_the_page_is_connected(new_page, page_url):
+    """The views of a store without a connection need no state keys."""
+    new_page.goto(page_url)
+    wait_until_drawn(new_page)
+    read = "async (url) => (await import(url)).listNeeds(['similar_images'])"
+    assert new_page.evaluate(read, f"./{URL}/store.js?unconnected") == []
+    assert len(new_page.evaluate(read, f"./{URL}/store.js")) > 1
 
 
 def test_missing_modules_are_reported(new_page, page_url):

@@ -42,11 +42,12 @@ function getValue(key) {
   const { leader } = keys[key];
   return leader ? state[key] || (state[leader] ?? "") : state[key];
 }
+const getNeeds = (name) => needs?.[name] ?? [];
 const isComplete = (name) =>
   needs[name]?.every((key) =>
     (getValue(key) ?? null) !== null || (key === "model" && views[name].isIndependent)
   );
-const getKey = (name) => JSON.stringify([versions[name], ...(needs[name] ?? []).map(getValue)]);
+const getKey = (name) => JSON.stringify([versions[name], ...getNeeds(name).map(getValue)]);
 const isVisible = (element) => element.isConnected && element.getClientRects().length > 0;
 const isCurrent = ({ name, key, stamp }) => key === getKey(name) && stamp === state.models;
 const isStale = (each) =>
@@ -87,7 +88,7 @@ export const watch = (watched, listen) =>
   listeners.push({ getWatched: typeof watched === "function" ? watched : () => watched, listen });
 
 // The keys that the data of the views `names` need. They are known when the page is connected.
-export const listNeeds = (names) => [...new Set(names.flatMap((name) => needs[name] ?? []))];
+export const listNeeds = (names) => [...new Set(names.flatMap(getNeeds))];
 
 const isDrawn = ({ data, name }) => data || !needs[name];
 
@@ -271,7 +272,7 @@ export function invalidate(name) {
 
 // Request the data of all views that depend on a state key again.
 export const invalidateViewsOf = (key) =>
-  Object.keys(needs).filter((name) => needs[name].includes(key)).forEach(invalidate);
+  Object.keys(needs ?? {}).filter((name) => needs[name].includes(key)).forEach(invalidate);
 
 // Draw the view `name` again after a change of data that are saved in the browser.
 export function redraw(name) {
@@ -332,7 +333,7 @@ function showLayerControl() {
   const control = document.querySelector("#layer");
   if (!control || !isVisible(control.parentElement)) return; // another tab is open
   const usesLayer = ({ name, element }) =>
-    isVisible(element) && [...(needs[name] ?? []), ...(views[name].follows ?? [])].includes("layer");
+    isVisible(element) && [...getNeeds(name), ...(views[name].follows ?? [])].includes("layer");
   control.toggleAttribute("data-unused", !mounted.some(usesLayer));
 }
 
