@@ -86,7 +86,7 @@ def learnt(shipped, digits):
         ("", "has no name"),
         (None, "has no name"),
         ("a\0b", "has no name"),
-        ("x" * 41, "40 letters"),
+        ("x" * 41, "40 characters"),
         (" MUG ", "'MUG' already exists"),
     ],
 )
@@ -163,7 +163,7 @@ def test_other_files_and_empty_classes_in_a_zip_are_reported(tmp_path, top):
     files = f"{top}README.md, {top}LICENSE, {top}b/film.mov"
     assert problems == [
         f"Skipped 3 files without an image suffix: {files}.",
-        "The class 'b' has no images.",
+        "The class 'b' has no images. Add images to its folder.",
     ]
 
 
@@ -222,7 +222,7 @@ def test_folder_upload_follows_the_same_rules_as_a_zip(tmp_path):
     assert {each.name: len(each.images) for each in collection.classes} == {"a": 1, "b": 1}
     assert problems == [
         "Skipped 2 files without an image suffix: set/README, set/c/notes.txt.",
-        "The class 'c' has no images.",
+        "The class 'c' has no images. Add images to its folder.",
     ]
 
 

@@ -171,5 +171,5 @@ INCOMPATIBLE_FIELDS |= {"teacher": "runs/x", "pretrained": True, "layer_decay": 
 
 @pytest.mark.parametrize(("field", "value"), INCOMPATIBLE_FIELDS.items())
 def test_pretraining_rejects_supervised_recipe_fields(field, value):
-    with pytest.raises(RecipeError, match=rf"without labels.*combined with: {field} {value}\."):
+    with pytest.raises(RecipeError, match=rf"self-supervised.*combined with: {field} {value}\."):
         replace(MASKED, **{field: value})
