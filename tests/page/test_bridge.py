@@ -25,7 +25,7 @@ from vitdemo.page.bridge import (
     run_action,
 )
 from vitdemo.page.explore.inside import logit_lens
-from vitdemo.page.feature import Feature
+from vitdemo.page.feature import Feature, merge_features
 from vitdemo.page.image_sources import ImageRequest
 from vitdemo.page.state_keys import HEAD, IMAGE, MODEL
 from vitdemo.page.view_state import needs
@@ -299,3 +299,11 @@ def test_browser_receives_the_watched_keys_of_each_view(context):
         "a": ["image", "model"],
         "b": [],
     }
+
+
+def test_features_with_the_same_name_are_refused():
+    first, second = Feature({"view": lambda *_: {}}), Feature(tasks={"view": lambda *_: None})
+    merged = merge_features([first, second])
+    assert (merged.payloads, merged.tasks) == (first.payloads, second.tasks)
+    with pytest.raises(ValueError, match="two features have payloads of the name 'view'"):
+        merge_features([first, second, first])
