@@ -40,11 +40,15 @@ TAB_ID, TITLE, FEATURE = "own", "Custom classes", Feature()
 
 
 def build(setup: PageSetup) -> Feature:
-    """Lay out the tab, and add its menu to `controls`; with `jobs`, users may publish a model."""
+    """Lay out the tab, and add its menu to `setup.controls`.
+
+    With `setup.jobs`, users may publish a model.
+    """
+    jobs = setup.jobs
     session = gr.State(
         CustomClassesSession(),
         time_to_live=SESSION_LIFETIME,
-        delete_callback=lambda left: left.delete_all(setup.jobs),
+        delete_callback=lambda left: left.delete_all(jobs),
     )
     backbones = group_runs(classifier.list_backbones(setup.context))
     with gr.Row(elem_id="own-columns", equal_height=False):
@@ -61,8 +65,6 @@ def build(setup: PageSetup) -> Feature:
             add_view(TRIAL_VIEW, elem_id="own-trial")
     with gr.Accordion("About", open=False, elem_classes="vd-about"):
         gr.Markdown(ABOUT_CUSTOM_CLASSES)
-
-    jobs = setup.jobs
 
     def own() -> CustomClassesSession:
         return session_value(session)
