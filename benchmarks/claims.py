@@ -285,7 +285,7 @@ def tied_patches(subjects: ClaimInputs) -> ClaimRows:
 
 
 def compute_attention_map(model: nn.Module, image: Tensor, kind: str, layer: int) -> Tensor:
-    """Return the map (rows, columns) that `choose_first_map` names."""
+    """Return the map (rows, columns) of a `kind` and `layer` that `choose_first_map` returned."""
     weights = forward_pass.trace(model, image).attention.float()[:layer]  # (layer, 1, H, N, N)
     matrix = attention.rollout(weights) if kind == "rollout" else weights[-1].mean(1)  # (1, N, N)
     rows = forward_pass.classifier_rows(model)

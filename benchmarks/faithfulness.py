@@ -229,10 +229,10 @@ def measure_image(
 ) -> dict:
     """Measure one image (1, 3, S, S); `seed` makes its random draws reproducible.
 
-    Returns for each fill {order: (deletion, insertion)} and the scores of the layers; the
-    dependence {map: (runner-up class, randomised heads, these with each other, p)}; and the
-    completeness gap of Integrated Gradients. With `extra`, also ROAD, {map: score} of transformed
-    copies, and SaCo.
+    The result has an entry per fill: {order: (deletion, insertion)} and the scores of the layers.
+    "dependence" is {map: correlations with the runner-up class and with randomised heads,
+    correlation between randomised heads, p}. The completeness gap is of Integrated Gradients. With
+    `extra`, ROAD, the scores of transformed copies and SaCo are added.
     """
     with torch.no_grad():
         target, runner_up = model(image).topk(2).indices[0].tolist()

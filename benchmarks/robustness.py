@@ -1,6 +1,6 @@
 """Measure the accuracy of each run on degraded test images.
 
-    python benchmarks/robustness.py [--runs DIR] [--data DIR] [--pictures 1000] [--only RUN ...]
+    python benchmarks/robustness.py [--runs DIR] [--data DIR] [--images 1000] [--only RUN ...]
 
 Needs the dataset. Every model receives the same images with the same changes; the neutral strength
 leaves the image unchanged. The output is Markdown; benchmarks/LOG.md lists results.
@@ -29,7 +29,7 @@ def main() -> None:
         "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
     )
     parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
-    parser.add_argument("--pictures", type=int, default=1000, help="number of test images")
+    parser.add_argument("--images", type=int, default=1000, help="number of test images")
     parser.add_argument("--only", nargs="+", metavar="RUN", help="names of runs (default: all)")
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     args = parser.parse_args()
@@ -39,9 +39,9 @@ def main() -> None:
         if args.only and run.name not in args.only:
             continue
         started = time.perf_counter()
-        found[run.name] = list(measure_robustness(context, run, count=args.pictures))
+        found[run.name] = list(measure_robustness(context, run, count=args.images))
         seconds = time.perf_counter() - started
-        images = len(context.sample_test_images(run, args.pictures))
+        images = len(context.sample_test_images(run, args.images))
         print(f"{run.name}: {images} images, {seconds:.0f} s", file=sys.stderr)
     for change in PERTURBATIONS:
         print(robustness_table(change, found))

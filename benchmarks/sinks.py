@@ -1,6 +1,6 @@
 """Measure weight, norm and effect of the most attended patches in the last layer.
 
-    python benchmarks/sinks.py [--runs DIR] [--data DIR] [--pictures 100] [--only RUN ...]
+    python benchmarks/sinks.py [--runs DIR] [--data DIR] [--images 100] [--only RUN ...]
 
 Needs the test set. In each test image, the "first three" are the patches with the largest mean
 attention of the class token in the last layer. The "next three" follow in the same order. The
@@ -63,7 +63,7 @@ def main() -> None:
         "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
     )
     parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
-    parser.add_argument("--pictures", type=int, default=100, help="number of test images")
+    parser.add_argument("--images", type=int, default=100, help="number of test images")
     parser.add_argument("--only", nargs="+", metavar="RUN", help="names of runs (default: all)")
     parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     args = parser.parse_args()
@@ -77,7 +77,7 @@ def main() -> None:
         if "drop" not in supported_fills(model) or not forward_pass.reads_class_token(model):
             print(f"{run.name} skipped: no class token or overlapping patches", file=sys.stderr)
             continue
-        images = draw_test_images(source, args.pictures, run.spec.image_size).images.to(device)
+        images = draw_test_images(source, args.images, run.spec.image_size).images.to(device)
         rows = [
             measure_sinks(model, run.preprocessing(one[None]), i) for i, one in enumerate(images)
         ]

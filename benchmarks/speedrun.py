@@ -6,8 +6,8 @@
 The first, short run only fills the compiler's cache; its time is not counted. Each of the other
 runs trains one seed in its own process, and nothing else should use the device. The time of a run
 is the sum of its epoch times: training, validation, and loading the compiled kernels. Reading the
-data and the evaluation on the test images are not counted. The accuracy is that of one view of
-each test image.
+data and the evaluation on the test images are not counted. The accuracy is measured
+on one view of each test image.
 """
 
 import argparse

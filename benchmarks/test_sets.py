@@ -62,7 +62,11 @@ def main() -> None:
 
 
 def compare_class_mix(run: Run, counts: tuple[int, int], draws: int) -> list[str]:
-    """Return mean differences in points and coverages of 0, for all and for the same classes."""
+    """Compare the drawn images with all test images, and with test images of the same classes.
+
+    Each comparison has two cells: the mean difference in percentage points, and the fraction of
+    draws whose interval contains the true difference, 0.
+    """
     own, random = run.evaluation, np.random.default_rng(0)
     correct = is_correct(own.probabilities, own.labels)
     names = [run.classes.index(name) for name in ("cat", "dog")]
@@ -100,7 +104,7 @@ def compare_class_mix(run: Run, counts: tuple[int, int], draws: int) -> list[str
 def measure_coverage(accuracy: float, share: float, draws: int) -> tuple[float, float, float]:
     """Return how often three 95% intervals contain `accuracy`.
 
-    With the probability `share`, an image has the outcome of its group, else its own outcome.
+    An image has the outcome of its group with probability `share`, and otherwise its own outcome.
     """
     random, groups = np.random.default_rng(0), np.repeat(np.arange(NUM_GROUPS), GROUP_SIZE)
     size, found = effective_sample_size(groups), []

@@ -36,7 +36,7 @@ class Cache:
         self.used_bytes = 0
         # key -> value and size in bytes
         self._entries: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
-        self._key_locks: dict[Hashable, threading.Lock] = {}  # locks of keys in computation
+        self._key_locks: dict[Hashable, threading.Lock] = {}  # keys in computation
         self._lock = threading.Lock()
 
     def call(self, function: Callable[..., T], *arguments) -> T:
@@ -89,7 +89,8 @@ def make_key(value: object) -> Hashable:
     if isinstance(value, (tuple, list)):
         return tuple(map(make_key, value))
     if isinstance(value, Image.Image):
-        if not hasattr(value, "vitdemo_key"):  # key is stored, as images do not change
+        # The key is stored with the image, because images do not change.
+        if not hasattr(value, "vitdemo_key"):
             value.vitdemo_key = value.mode, value.size, _digest(value.tobytes())
         return value.vitdemo_key
     if isinstance(value, Tensor):
@@ -114,7 +115,7 @@ def estimate_bytes(value: object) -> int:
     if isinstance(value, Image.Image):
         return value.width * value.height * len(value.getbands())
     if isinstance(value, Run):
-        return 0  # The context stores runs independently of this cache.
+        return 0  # runs need no memory of their own here, because the context also stores them
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = dataclasses.fields(value)
         return sum(estimate_bytes(getattr(value, field.name)) for field in fields)

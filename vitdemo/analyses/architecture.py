@@ -22,7 +22,7 @@ from vitdemo.runs import Run
 
 @dataclass(frozen=True)
 class ModelPart:
-    """A part of a model, such as the attention of all layers, with `repeats` copies in sequence.
+    """Part of a model, such as the attention of a layer, which occurs `repeats` times in sequence.
 
     `parameters` and `macs` (multiply-adds per image) are totals over all copies. `sizes` contains
     the dimensions that the page shows for this `kind` of part.

@@ -19,7 +19,7 @@ from vitdemo.training import augment_batch
 from vitdemo.training.augment import Augmentation
 from vitdemo.training.recipes import Recipe
 
-CUTOUT_FILL = 255 * torch.tensor(CIFAR10_MEAN).view(3, 1, 1)  # colour of the box that Cutout fills
+CUTOUT_FILL = 255 * torch.tensor(CIFAR10_MEAN).view(3, 1, 1)  # colour of the box that Cutout draws
 
 
 @dataclass(frozen=True, eq=False)

@@ -118,7 +118,7 @@ def _load_training_images(source: data.ImageDataset) -> tuple[np.ndarray, data.L
 def channel_histograms(images: Tensor) -> np.ndarray:
     """Count the pixels per channel and level: (N, 3, S, S) uint8 -> (3, 256) int64."""
     counts = torch.zeros(3, 256, dtype=torch.int64)
-    for part in images.split(1024):  # small parts, because `bincount` makes int64 copies
+    for part in images.split(1024):  # in small parts, because `bincount` copies its input as int64
         for channel in range(3):
             counts[channel] += torch.bincount(part[:, channel].flatten(), minlength=256)
     return counts.numpy()

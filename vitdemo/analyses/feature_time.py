@@ -58,7 +58,7 @@ def measure_in_background(context: AppContext, run: Run | None) -> FeatureSpeed 
 
 
 def measure_speed(context: AppContext, run: Run | None) -> FeatureSpeed:
-    """Measure one batch of features, and a small t-SNE. Raises `RunError`."""
+    """Measure the time of one batch of features and of a small t-SNE. Raises `RunError`."""
     points = np.random.default_rng(0).normal(size=(PROBE_POINTS, PROBE_DIMENSIONS))
     tsne = measure_seconds(lambda: reduce_to_plane(points, max_iter=PROBE_ITERATIONS))
     return FeatureSpeed(_measure_features(context, run), tsne)

@@ -65,7 +65,7 @@ class AblationEffects:
 class AblationStep:
     """Progress of an accuracy measurement with some heads off: `done` of `total` images.
 
-    The last step contains McNemar's `test` of the model without these heads and with all heads.
+    The last step contains McNemar's `test`: the model without these heads against the whole model.
     """
 
     done: int

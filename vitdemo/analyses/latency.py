@@ -43,9 +43,10 @@ def find_latencies(context: AppContext, runs: Sequence[Run]) -> dict[str, tuple[
 
 
 def measure_run_latency(context: AppContext, run: Run, batch: int, seconds: float = 1.0) -> Latency:
-    """Measure the latency of a run on the page's device, which other requests also use.
+    """Measure the latency of a run on the page's device.
 
-    Raises `RunError` if the run has no weights.
+    Other requests may use the device at the same time, which increases the latency. Raises
+    `RunError` if the run has no weights.
     """
     model = context.load_model(run)
     with context.divide_cores():

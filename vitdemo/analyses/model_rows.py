@@ -82,7 +82,7 @@ class ModelRow:
     train_seconds: float
     device: str | None  # training device
     problem: str = ""
-    is_at_chance: bool = False  # True, for example, after training on shuffled labels
+    is_at_chance: bool = False  # the accuracy is close to chance
 
 
 def model_rows(context: AppContext) -> list[ModelRow]:

@@ -1,7 +1,7 @@
 """Overview of one image in a Vision Transformer: tokens, attention maps and prediction by layer.
 
-    found = compute_overview(context, run, image)
-    found.maps[-1]  # (rows, columns): the attention of the last layer
+    overview = compute_overview(context, run, image)
+    overview.maps[-1]  # (rows, columns): the attention of the last layer
 
 Letters: L layers.
 """

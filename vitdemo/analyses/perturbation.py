@@ -49,10 +49,10 @@ class PredictionChange:
 
 
 def make_canvas(context: AppContext, image: Image.Image) -> Image.Image:
-    """Return the RGB square to change, not larger than the largest model input, cached.
+    """Return the square RGB image that `apply_changes` receives; the result is cached.
 
-    Every number in `PIECE_CHOICES` divides the side. A smaller image with such a side keeps its
-    size, such as a CIFAR-10 image with 32 pixels.
+    Its side is at most the side of the largest model input, rounded up to a multiple of
+    `CANVAS_MULTIPLE`. An image that already has this side, such as a CIFAR-10 image, is unchanged.
     """
     largest = max((run.preprocessing.size for run in context.trained_runs()), default=32)
     side = max(min(*image.size, largest), 32)

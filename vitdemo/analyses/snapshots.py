@@ -30,8 +30,9 @@ class Snapshots:
 
     `epochs` (E,) are the epochs with saved weights; the last one is the epoch of the final weights.
     `input_image` is (S, S, 3). `maps` (E, L, P) are the attention to each patch in each layer,
-    averaged over the heads. The attention is from the class token, or from the average patch.
-    `probabilities` are (E, C). `grid` contains the rows and columns of the patches.
+    averaged over the heads: the attention of the class token or, without a class token, the mean
+    over the patches. `probabilities` are (E, C). `grid` contains the rows and columns of the
+    patches.
     """
 
     run: Run
@@ -103,7 +104,7 @@ def _compute_snapshot(model: nn.Module, pixels: Tensor) -> Snapshot:
 
 
 def describe_learning(correct: Sequence[bool], epochs: Sequence[int]) -> str:
-    """Describe from which epoch an image is classified correctly, and when it was forgotten."""
+    """Describe the first epoch with a lasting correct prediction, and later incorrect ones."""
     if not any(correct):
         return "The prediction was incorrect after all of these epochs."
     last_error = max((i for i, is_correct in enumerate(correct) if not is_correct), default=-1)

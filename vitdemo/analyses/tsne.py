@@ -42,7 +42,10 @@ def tsne(features: np.ndarray) -> np.ndarray:
 
 
 def tsne_apart(features: np.ndarray, waiting: Callable[[], None]) -> np.ndarray:
-    """Run `tsne` in another process; an exception in `waiting`, called repeatedly, stops it."""
+    """Run `tsne` in another process; return points (N, 2).
+
+    `waiting` is called until the process ends. An exception in `waiting` stops the process.
+    """
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "features.npy"), Path(folder, "places.npy")
         np.save(source, features)

@@ -20,7 +20,7 @@ MAX_FILTERS, MAX_COMPONENTS = 64, 28
 
 @dataclass(frozen=True, eq=False)
 class PatchFilters:
-    """Filters of the convolution that reads the pixels, as colours; `count` is the number of all.
+    """The `count` filters of the convolution that reads the pixels, as colours.
 
     `largest` (K, 3, p, p) are the filters with the largest norms, sorted by decreasing norm
     (`norms`). `principal` (R, 3, p, p) are principal components, with `explained_variance` (R,) as

@@ -93,7 +93,7 @@ def create_temp_folder() -> Path:
             is_own = not hasattr(os, "getuid") or folder.stat().st_uid == os.getuid()
             if is_own and os.access(folder, os.W_OK | os.X_OK):
                 return folder
-        except OSError:  # for example, a file has this name
+        except OSError:  # for example, there is a file with this name
             pass
         return Path(tempfile.mkdtemp(prefix="gradio-"))
     except OSError as error:

@@ -54,7 +54,7 @@ from vitdemo.runs import Run, find_pretraining
 LESSON_IMAGE = OURS / "cat.jpg"  # photo on which the numbers in the lessons are measured
 # Thresholds, relative to the attention distance of a head with uniform attention.
 SHORT_DISTANCE, LONG_DISTANCE = 0.5, 0.85
-SOFTMAX_LAYER = 3  # layer (from 1) whose first head has the softmax to compute by hand
+SOFTMAX_LAYER = 3  # layer, counted from 1: the lesson computes a softmax of its first head
 FEW_PATCHES = 3  # number of most attended patches in the facts `few_...`
 CANVAS_SIDE = 224  # image side in pixels in "Change the image", for the included models
 PIECES = 8  # rows and columns of the pieces that are shuffled or removed
@@ -163,7 +163,7 @@ def _confused_cell(matrix: np.ndarray, run: Run) -> str:
 
 
 def _even_confused_share(matrix: np.ndarray, run: Run) -> str:
-    """Return the percentage of all errors that each ordered pair would have in uniform errors."""
+    """Return the expected percentage of all errors per ordered pair of classes, if uniform."""
     C = len(matrix)
     if C < 2:
         raise MissingFact(f"a second class of '{run.name}'")
@@ -414,7 +414,7 @@ FACTS: dict[str, Callable[[AppContext, Run], str]] = {
     "all_heads": _model_fact(lambda model, run: len(model.blocks) * model.blocks[0].attn.num_heads),
     "head_width": _model_fact(lambda model, run: model.blocks[0].attn.head_dim),
     "hidden": _model_fact(lambda model, run: model.blocks[0].mlp.fc2.in_features),
-    # Layers in which one head has a short, or in which all heads have a long attention distance
+    # Layers with at least one head of short attention distance; layers with only long distances
     "near_layers": lambda context, run: _format_layers(
         (_relative_distances(context, run) < SHORT_DISTANCE).any(1)
     ),

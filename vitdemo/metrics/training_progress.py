@@ -100,7 +100,7 @@ def choose_milestones(runs: Sequence[Run]) -> list[float]:
 
 
 def median_images_per_second(run: Run) -> float | None:
-    """Return the median training speed over the epochs, since other load can slow single epochs."""
+    """Return the median training speed over the epochs; other load can slow single epochs."""
     return median(r["images_per_second"] for r in run.history) if run.history else None
 
 
