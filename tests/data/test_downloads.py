@@ -10,18 +10,18 @@ import pytest
 from tests.support.hub import RESOLVE_PATH, serve_hub
 from vitdemo.data import downloads
 from vitdemo.data.downloads import (
-    DownloadSpeed,
     download_file,
     download_from_hub,
     run_with_progress,
 )
 from vitdemo.errors import Stopped
-from vitdemo.page.fetching import DownloadManager
+from vitdemo.page import fetching
+from vitdemo.page.fetching import DownloadManager, DownloadSpeed
 
 
 def test_progress_text_has_a_speed_once_known_and_restarts_per_file(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(downloads.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(fetching.time, "monotonic", lambda: now[0])
     speed = DownloadSpeed()
     assert speed.format_progress(0, 0) == "connecting …"
     assert speed.format_progress(10**6, 50 * 10**6) == "1 of 50 MB"

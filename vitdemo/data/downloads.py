@@ -5,7 +5,6 @@
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from vitdemo.errors import Stopped
 
 TIMEOUT_SECONDS = 20  # maximum time without received bytes
 CHUNK_BYTES = 2**20
-MIN_SPEED_SECONDS = 1  # minimum time before a speed is shown
 PROGRESS_SECONDS = 0.5  # interval at which progress is reported
 
 OnBytes = Callable[[int, int], None]  # (done, total) bytes of a file; may raise to stop
@@ -149,30 +147,3 @@ def run_with_progress(
         left.set()
     if errors:
         raise errors[0]
-
-
-class DownloadSpeed:
-    """Text formatter for the progress of a download: "62 of 170 MB, 8.0 MB/s, 13 s left".
-
-    For each file, the time is measured from the first reported bytes.
-    """
-
-    def __init__(self):
-        self.total, self.first_done, self.started = 0, 0, 0.0
-
-    def format_progress(self, done: int, total: int) -> str:
-        if not done:
-            return "connecting …"
-        now = time.monotonic()
-        if total != self.total or done < self.first_done:  # another file has started
-            self.total, self.first_done, self.started = total, done, now
-        if done >= total:
-            return f"{total / 1e6:.0f} MB downloaded, checking …"
-        words = f"{done / 1e6:.0f} of {total / 1e6:.0f} MB"
-        seconds = now - self.started
-        if seconds < MIN_SPEED_SECONDS or done == self.first_done:
-            return words
-        speed = (done - self.first_done) / seconds
-        left = (total - done) / speed
-        rest = f"{left:.0f} s" if left < 120 else f"{left / 60:.0f} min"
-        return f"{words}, {speed / 1e6:.1f} MB/s, {rest} left"

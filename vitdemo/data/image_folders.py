@@ -5,6 +5,7 @@ one of `image_files.image_suffixes`. System files and folders are ignored at any
 are compared in Unicode NFC. No folder is read twice, even if there are links to the folder.
 """
 
+import functools
 import hashlib
 import os
 import re
@@ -137,21 +138,25 @@ def count_shared_files(first: Iterable[str], second: Iterable[str]) -> int:
 
     Files that cannot be read are ignored; they are reported when they are loaded.
     """
-    sizes = [{path: _get_size(path) for path in paths} for paths in (first, second)]
-    common = set(sizes[0].values()) & set(sizes[1].values())  # only these files can be equal
-    common.discard(None)
-    known, others = (
-        [_hash_file(path) for path, size in each.items() if size in common] for each in sizes
-    )
+    files = [[file for path in paths if (file := _read_stamp(path))] for paths in (first, second)]
+    sizes = [{size for _, size, _ in each} for each in files]
+    common = sizes[0] & sizes[1]  # only files of these sizes can be equal
+    known, others = ([_hash_file(*file) for file in each if file[1] in common] for each in files)
     known = set(known)
     return sum(each in known for each in others)
 
 
-def _get_size(path: str) -> int | None:
-    return os.path.getsize(path) if os.access(path, os.R_OK) and os.path.isfile(path) else None
+def _read_stamp(path: str) -> tuple[str, int, int] | None:
+    """Return path, size and time of change (ns) of a readable file, else None."""
+    if not (os.access(path, os.R_OK) and os.path.isfile(path)):
+        return None
+    status = os.stat(path)
+    return path, status.st_size, status.st_mtime_ns
 
 
-def _hash_file(path: str) -> bytes:
+@functools.lru_cache(2**17)
+def _hash_file(path: str, size: int, changed_ns: int) -> bytes:
+    """Return the hash of the file's content; a file that is unchanged is read only once."""
     return hashlib.sha256(Path(path).read_bytes()).digest()
 
 

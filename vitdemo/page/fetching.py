@@ -1,12 +1,15 @@
 """Downloads of models and of the dataset, with progress; the user can stop a download."""
 
 import threading
+import time
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from vitdemo.data.downloads import DownloadSpeed, OnBytes, run_with_progress
+from vitdemo.data.downloads import OnBytes, run_with_progress
+from vitdemo.metrics import format_time
 
+MIN_SPEED_SECONDS = 1  # minimum time before a speed is shown
 STOP_TIMEOUT = 2.0  # seconds to wait for a stopped download to end
 
 
@@ -15,6 +18,32 @@ class DownloadProgress(NamedTuple):
 
     fraction: float
     description: str
+
+
+class DownloadSpeed:
+    """Text formatter for the progress of a download: "62 of 170 MB, 8.0 MB/s, 13 s left".
+
+    For each file, the time is measured from the first reported bytes.
+    """
+
+    def __init__(self):
+        self.total, self.first_done, self.started = 0, 0, 0.0
+
+    def format_progress(self, done: int, total: int) -> str:
+        if not done:
+            return "connecting …"
+        now = time.monotonic()
+        if total != self.total or done < self.first_done:  # another file has started
+            self.total, self.first_done, self.started = total, done, now
+        if done >= total:
+            return f"{total / 1e6:.0f} MB downloaded, checking …"
+        words = f"{done / 1e6:.0f} of {total / 1e6:.0f} MB"
+        seconds = now - self.started
+        if seconds < MIN_SPEED_SECONDS or done == self.first_done:
+            return words
+        speed = (done - self.first_done) / seconds
+        left = (total - done) / speed
+        return f"{words}, {speed / 1e6:.1f} MB/s, {format_time(left)} left"
 
 
 @dataclass(eq=False)
