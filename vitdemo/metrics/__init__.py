@@ -191,3 +191,8 @@ def format_signed(points: float, decimals: int = 1) -> str:
         return DASH
     text = f"{abs(points):.{decimals}f}"
     return text if not float(text) else ("+" if points > 0 else "−") + text
+
+
+def format_signed_range(low: float, high: float) -> str:
+    """Format the ends of an interval with their signs: "−0.4 to +1.3"."""
+    return f"{format_signed(low)} to {format_signed(high)}"

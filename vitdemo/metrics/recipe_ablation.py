@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from vitdemo.errors import RunError
-from vitdemo.metrics import DASH, compute_accuracy, format_signed
+from vitdemo.metrics import DASH, compute_accuracy, format_signed, format_signed_range
 from vitdemo.metrics.classification_report import compare_runs, validated_evaluation
 from vitdemo.metrics.intervals import mean_interval, seed_difference_threshold
 from vitdemo.metrics.paired import (
@@ -32,7 +32,7 @@ from vitdemo.metrics.paired import (
     is_correct,
 )
 from vitdemo.metrics.training_progress import RECIPE_DEFAULTS, recipe_field, uses_mixing
-from vitdemo.models import VisionTransformer
+from vitdemo.models.vit import VisionTransformer
 from vitdemo.runs import Run
 from vitdemo.training.recipes.ablations import declare_ablations
 
@@ -304,12 +304,11 @@ def ablation_table(ablation: RecipeAblation) -> tuple[list[str], list[list[str]]
 
 
 def _gain_row(gain: AblationGain) -> list[str]:
-    low, high = 100 * gain.test.interval
     return [
         gain.run,
         f"{100 * gain.test.first_accuracy:.2f}",
         format_signed(100 * gain.test.difference),
-        f"{format_signed(low)} to {format_signed(high)}",
+        format_signed_range(*100 * gain.test.interval),
         format_p_value(gain.p),
         DASH if gain.validation_gain is None else format_signed(100 * gain.validation_gain),
         gain.description or "none (same recipe)",
@@ -324,8 +323,9 @@ def _describe_gain(gain: AblationGain, ablation: RecipeAblation) -> str:
     details = f"; with {_seed_phrase(other_gains)} {gains}" if other_gains else ""
     if other_gains and not gain.seed_change:
         paired = np.array(ablation.paired_seed_gains(gain))
-        mean, low, high = (format_signed(100 * value) for value in mean_interval(paired))
-        details += f"; mean {mean}, 95% interval over seeds {low} to {high}"
+        mean, *ends = (100 * value for value in mean_interval(paired))
+        details += f"; mean {format_signed(mean)}, 95% interval over seeds "
+        details += format_signed_range(*ends)
     return f"{' and '.join(gain.differences)} ({points}{details})"
 
 

@@ -3,11 +3,10 @@
 import itertools
 from collections.abc import Sequence
 
-from vitdemo.analyses.test_set_evaluation import AccuracyComparison
 from vitdemo.documents import Bullets, Details, DocumentBlock, Heading, Notice, Text
 from vitdemo.documents.table import Cell, Column, Row, Table
 from vitdemo.errors import VitdemoError
-from vitdemo.metrics import DASH, format_signed, percent_text
+from vitdemo.metrics import DASH, format_signed, format_signed_range, percent_text
 from vitdemo.metrics.classification_report import (
     ClassificationReport,
     PairedTest,
@@ -22,6 +21,7 @@ from vitdemo.metrics.paired import (
     holm,
 )
 from vitdemo.runs import Run
+from vitdemo.test_sets.evaluation import AccuracyComparison
 
 MAX_SENTENCES = 5  # with more pairs of runs, there is only a table
 DIFFERENCE_HELP = (
@@ -52,7 +52,6 @@ P_VALUE_HELP = (
 
 def paired_test_blocks(test: PairedTest) -> list[DocumentBlock]:
     """Return the paired test over all images, and a table of the paired tests per class."""
-    low, high = 100 * test.overall.interval
     columns = list_columns("Class", f"Only {test.first}", f"Only {test.second}")
     names = test.first, test.second
     rows = [
@@ -66,7 +65,7 @@ def paired_test_blocks(test: PairedTest) -> list[DocumentBlock]:
         Text(
             f"**{test.sentence()}** The accuracies differ by "
             f"{format_signed(100 * test.overall.difference)} percentage points "
-            f"(95% interval {format_signed(low)} to {format_signed(high)})."
+            f"(95% interval {format_signed_range(*100 * test.overall.interval)})."
         ),
         Details("Paired test of each class", [table, sentences]),
     ]
@@ -111,12 +110,12 @@ def _describe_accuracies(comparison: AccuracyComparison, name: str) -> str:
     if comparison.own_accuracy is None:
         return f"{own}. The original test set does not have all these classes."
     difference = 100 * (comparison.accuracy - comparison.own_accuracy)
-    low, high = (100 * bound for bound in comparison.difference_interval)
+    ends = (100 * bound for bound in comparison.difference_interval)
     return (
         f"{own} and {100 * comparison.own_accuracy:.1f}% on the original test images of the same "
         f"classes ({comparison.own_count:,} images, with the class proportions of {name}). The "
         f"difference is **{format_signed(difference)} percentage points** (95% interval "
-        f"{format_signed(low)} to {format_signed(high)})."
+        f"{format_signed_range(*ends)})."
     )
 
 
@@ -138,7 +137,7 @@ def _list_difference_cells(difference: float, interval: Sequence[float]) -> list
     difference, low, high = (100 * value for value in (difference, *interval))
     return [
         Cell(format_signed(difference), difference),
-        Cell(f"{format_signed(low)} to {format_signed(high)}", interval=(low, high)),
+        Cell(format_signed_range(low, high), interval=(low, high)),
     ]
 
 

@@ -37,7 +37,7 @@ from vitdemo.explain.faithfulness.sanity import NUM_RANDOM_HEADS, RandomHeadChec
 from vitdemo.figures import Curve
 from vitdemo.figures.charts import plot_faithfulness
 from vitdemo.figures.curves import HUES
-from vitdemo.metrics import DASH, format_signed
+from vitdemo.metrics import DASH, format_signed, format_signed_range
 from vitdemo.page.state_keys import PATCH_REPLACEMENT
 from vitdemo.runs import Run
 
@@ -407,13 +407,11 @@ def faithfulness_table(known: FaithfulnessResult) -> Table:
         chance = [f"{score.p_orders:.2f}", shape, verdict]
         rows.append([get_order_title(name), *heights, format_signed(100 * score.score), *chance])
     random = known.random_areas  # (2, R)
-    low, high = random_score_range(known)
     heights = [f"{height:.1f}" for height in 100 * random.mean(axis=1)]
-    span = f"{format_signed(low)} to {format_signed(high)}"
     foot = [
         f"{random.shape[1]} random orders",
         *heights,
-        span,
+        format_signed_range(*random_score_range(known)),
         "",
         "",
         BASELINE_DESCRIPTIONS["random"],

@@ -17,7 +17,7 @@ from vitdemo.jobs.state import (
     TRAINING,
     Job,
 )
-from vitdemo.metrics import format_signed, format_time, format_with_noun
+from vitdemo.metrics import format_signed, format_signed_range, format_time, format_with_noun
 from vitdemo.page.components.task_list import Task
 from vitdemo.runs import Run
 
@@ -115,6 +115,6 @@ def describe_guess(job: Job, run: Run | None, runs: dict[str, Run]) -> str:
     hit = "within" if found.low <= guess <= found.high else "outside"
     return (
         f"{said} Result: {format_signed(found.points)} (95% confidence interval "
-        f"{format_signed(found.low)} to {format_signed(found.high)}, on {pictures}). The guess is "
+        f"{format_signed_range(found.low, found.high)}, on {pictures}). The guess is "
         f"{hit} this interval, which does not include the variation between random seeds."
     )
