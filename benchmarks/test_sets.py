@@ -22,11 +22,11 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from vitdemo import data, runs  # noqa: E402
-from vitdemo.analyses.test_set_evaluation import SEARCH_BATCH_SIZE, compare_run  # noqa: E402
 from vitdemo.data.near_duplicates import SMALL_SIDE, effective_sample_size, find_copies  # noqa: E402
 from vitdemo.metrics.intervals import independent_difference_interval, wilson_interval  # noqa: E402
 from vitdemo.metrics.paired import is_correct  # noqa: E402
 from vitdemo.runs import Run  # noqa: E402
+from vitdemo.test_sets.evaluation import SEARCH_BATCH_SIZE, compare_run  # noqa: E402
 
 CLASS_MIXES = {"300 cats, 300 dogs": (300, 300), "500 cats, 100 dogs": (500, 100)}
 NUM_GROUPS, GROUP_SIZE = 8, 5

@@ -220,8 +220,8 @@ def test_private_runs_are_visible_only_to_their_session(tmp_path):
     session = ["ann"]
     make_run(tmp_path / "vit")
     context = AppContext([tmp_path], None, torch.device("cpu"), get_session_id=lambda: session[0])
-    private = make_run(context.private_root() / "mine")
-    assert context.private_root() == private.path.parent
+    private = make_run(context.sessions.make_folder() / "mine")
+    assert context.sessions.make_folder() == private.path.parent
     runs.write_config(private.path, private.config | {"own_classes": {}})
     assert [run.name for run in context.trained_runs()] == ["vit", "mine"]  # always last
     assert [run.name for run in context.list_runs()[0]] == ["mine", "vit"]
@@ -231,4 +231,4 @@ def test_private_runs_are_visible_only_to_their_session(tmp_path):
         with pytest.raises(RunError, match=r"There is no run 'mine'\. Choose one of: vit"):
             context.find_run("mine")
     with pytest.raises(RunError, match="needs a browser session"):
-        context.private_root()
+        context.sessions.make_folder()

@@ -4,14 +4,10 @@ The run folders, the device, the loaded models, the test images and the cache ar
 users. Each user can also have a folder of private runs.
 """
 
-import copy
-import shutil
-import tempfile
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -31,12 +27,7 @@ from vitdemo.models import CONVOLUTIONAL_FAMILIES, is_vision_transformer, prefix
 from vitdemo.runs import Run
 from vitdemo.runs.reference import read_reference
 from vitdemo.runs.timm_run import TimmRun
-from vitdemo.runs.user_test_set import (
-    ORIGINAL_SUFFIX,
-    RunOnSameClasses,
-    RunOnTestSet,
-    UserTestSet,
-)
+from vitdemo.sessions import OwnedItems, Sessions
 from vitdemo.training import Preprocessing
 
 MAX_RESULT_BYTES = 512 * 2**20  # the trace of one image takes up to 30 MB (ViT-B/16)
@@ -76,8 +67,10 @@ class AppContext:
         timm_models: Sequence[TimmRun] = (),
         get_session_id: Callable[[], str | None] = lambda: None,
     ):
-        # The session that owns a model (None: all users), and the model.
-        self._timm_models: list[tuple[str | None, TimmRun]] = [(None, m) for m in timm_models]
+        self.sessions = Sessions(get_session_id)
+        # Third-party models that are listed with the runs, and users' test sets.
+        self.timm_models = OwnedItems(self.sessions, lambda run: run.path, timm_models)
+        self.test_sets = OwnedItems(self.sessions, lambda tests: tests.id)
         self.roots = roots
         self.data_root = data_root
         self.device = device
@@ -92,12 +85,7 @@ class AppContext:
         self._passes_lock = threading.Lock()
         self._test_set: TestSet | None = None
         self._test_lock = threading.Lock()
-        self._get_session_id = get_session_id
         self._thread = threading.local()  # `listing`: the result of `list_runs` in `list_once`
-        self._private_roots: dict[str, Path] = {}  # folders of private runs, by user
-        # By id: the session that owns the test set (None: all users), and the test set.
-        self._user_test_sets: dict[str, tuple[str | None, UserTestSet]] = {}
-        self.user_test_set: UserTestSet | None = None  # test set of `with_test_set`
 
     @contextmanager
     def list_once(self) -> Iterator[None]:
@@ -110,12 +98,6 @@ class AppContext:
 
     def list_runs(self) -> tuple[list[Run], list[str]]:
         """Read all runs, and return the readable runs and a message for each unreadable run."""
-        found, problems = self._list_original_runs()
-        if self.user_test_set is not None:
-            found = [RunOnTestSet.create(run, self.user_test_set) for run in found]
-        return found, problems
-
-    def _list_original_runs(self) -> tuple[list[Run], list[str]]:
         listing = getattr(self._thread, "listing", None)
         if listing is None:
             return self._read_runs()
@@ -124,7 +106,7 @@ class AppContext:
         return listing[0].copy(), listing[1].copy()
 
     def _read_runs(self) -> tuple[list[Run], list[str]]:
-        own = self._private_roots.get(self._get_session_id() or "")
+        own = self.sessions.find_folder()
         roots = [*self.roots, own] if own else self.roots
         found, problems = runs.find_runs(*roots, read=self._read_if_changed)
         return [self._reuse_unchanged_run(run) for run in found], problems
@@ -136,75 +118,11 @@ class AppContext:
             known = self._runs_by_name[run.path, run.name] = run
         return known
 
-    def private_root(self) -> Path:
-        """Return the user's folder of private runs, which is deleted when the process ends.
-
-        Raises `RunError` outside a session.
-        """
-        visitor = self._require_session_id()
-        if visitor not in self._private_roots:
-            folder = tempfile.mkdtemp(prefix="vitdemo-")
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-            self._private_roots[visitor] = Path(folder)
-        return self._private_roots[visitor]
-
-    @property
-    def timm_models(self) -> tuple[TimmRun, ...]:
-        """The timm models of all users, then the current user's timm models, with unique names."""
-        return tuple(run for run in self.list_runs_and_models()[0] if isinstance(run, TimmRun))
-
-    def _list_timm_models(self) -> tuple[TimmRun, ...]:
-        """Return `timm_models` under their original names, which are not necessarily unique."""
-        found: dict[Path, TimmRun] = {}
-        models = self._timm_models.copy()  # other users may add or remove models meanwhile
-        for listed in (None, self._get_session_id()):
-            for owner, model in models:
-                if owner == listed:
-                    found.setdefault(model.path, model)
-        return tuple(found.values())
-
-    def add_timm_model(self, model: TimmRun, *, for_all: bool) -> None:
-        """List `model` with the runs until this process ends, for all users or the current user.
-
-        Does nothing if the model is already listed. Raises `RunError` outside a session, unless the
-        model is for all users.
-        """
-        owner = self._owner_key(for_all)
-        if model.path not in [known.path for known in self._list_timm_models()]:
-            self._timm_models.append((owner, model))
-
-    def remove_timm_model(self, name: str, *, for_all: bool) -> None:
-        """Remove the timm model with the unique `name`. Raises `RunError` outside a session."""
-        gone = self._owner_key(for_all), self._timm_model_path(name)
-        # The list is changed in place, because the contexts of `with_test_set` share it.
-        self._timm_models[:] = [(o, m) for o, m in self._timm_models if (o, m.path) != gone]
-
-    def is_removable_model(self, name: str, *, for_all: bool) -> bool:
-        """Return whether the current user has added the timm model `name` and can remove it."""
-        own = None if for_all else self._get_session_id() or ""
-        return (own, self._timm_model_path(name)) in [(o, m.path) for o, m in self._timm_models]
-
-    def _timm_model_path(self, name: str) -> Path | None:
-        return next((model.path for model in self.timm_models if model.name == name), None)
-
-    def _owner_key(self, for_all: bool) -> str | None:
-        """Return the id of the current session, or None for a model of all users."""
-        return None if for_all else self._require_session_id()
-
-    def _require_session_id(self) -> str:
-        """Return the id of the current session. Raises `RunError` outside a session."""
-        if not (visitor := self._get_session_id()):
-            raise RunError("This action needs a browser session. Reload the page and try again.")
-        return visitor
-
     def list_runs_and_models(self) -> tuple[list[Run], list[str]]:
         """Return runs and timm models under unique names, and a message per unreadable run."""
-        found, problems = self._list_original_runs()
-        named = runs.disambiguate_names([*found, *self._list_timm_models()])
-        named = [self._reuse_unchanged_run(run) for run in named]
-        if self.user_test_set is not None:
-            named = [RunOnTestSet.create(run, self.user_test_set) for run in named]
-        return named, problems
+        found, problems = AppContext.list_runs(self)  # a subclass changes the listed runs
+        named = runs.disambiguate_names([*found, *self.timm_models.list()])
+        return [self._reuse_unchanged_run(run) for run in named], problems
 
     def _read_if_changed(self, folder: Path) -> Run:
         """Return the run in `folder`, read again if its files have changed. Raises `RunError`."""
@@ -221,15 +139,7 @@ class AppContext:
         return result
 
     def find_run(self, name: str) -> Run:
-        """Return the run or timm model `name`. Raises `RunError` if the name is unknown.
-
-        With a user's test set, a name with `ORIGINAL_SUFFIX` gives the run with its original
-        evaluation, restricted to the classes of this test set.
-        """
-        if self.user_test_set is not None and name.endswith(ORIGINAL_SUFFIX):
-            run = self.find_run(name.removesuffix(ORIGINAL_SUFFIX))
-            original = RunOnSameClasses.create(run.original, self.user_test_set)
-            return replace(original, name=name)
+        """Return the run or timm model `name`. Raises `RunError` if the name is unknown."""
         found, _ = self.list_runs_and_models()
         for run in found:
             if run.name == name:
@@ -271,8 +181,6 @@ class AppContext:
 
     def load_model(self, run: Run) -> nn.Module:
         """Return the model of `run`, loaded once per version of its files. Raises `RunError`."""
-        if isinstance(run, RunOnTestSet):
-            run = run.original
         load = run.load if isinstance(run, TimmRun) else partial(runs.load_model, run)
         return self._model_cache.get_or_compute((run.path, run.stamp), lambda: load(self.device))
 
@@ -395,44 +303,8 @@ class AppContext:
         pixels = preprocessing(torch.from_numpy(seen)[None].to(self.device))  # (1, 3, S, S)
         return np.ascontiguousarray(seen.transpose(1, 2, 0)), pixels
 
-    def with_test_set(self, tests: UserTestSet) -> "AppContext":
-        """Return a context whose runs are evaluated on `tests`, with the same models and caches."""
-        view = copy.copy(self)
-        view.user_test_set = tests
-        return view
-
-    def add_test_set(self, tests: UserTestSet, *, for_all: bool) -> None:
-        """Add a test set for all users or this session. Raises `RunError` outside a session."""
-        self._user_test_sets[tests.id] = self._owner_key(for_all), tests
-
-    def list_test_sets(self) -> list[UserTestSet]:
-        """Return the test sets of all users and of the current user, in the order of addition."""
-        own = self._get_session_id()
-        found = list(self._user_test_sets.values())  # other users may add test sets meanwhile
-        return [tests for owner, tests in found if owner in (None, own)]
-
-    def find_test_set(self, test_set_id: str) -> UserTestSet:
-        """Return a test set of the current user by its id. Raises `RunError` if there is none."""
-        for tests in self.list_test_sets():
-            if tests.id == test_set_id:
-                return tests
-        raise RunError("This test set no longer exists. Choose another one.")
-
-    def find_test_set_by_name(self, name: str) -> UserTestSet:
-        """Return a test set of the current user by its name. Raises `RunError` if there is none."""
-        for tests in self.list_test_sets():
-            if tests.name == name:
-                return tests
-        raise RunError(f"The test set '{name}' no longer exists. Choose another one.")
-
-    def remove_test_set(self, test_set_id: str) -> None:
-        """Remove a test set and its images, if it exists. Callers check the owner."""
-        self._user_test_sets.pop(test_set_id, None)
-
     def test_set(self) -> TestSet:
         """Return the test set without downloading it. Raises `DataError` if it is missing."""
-        if self.user_test_set is not None:
-            return self.user_test_set
         with self._test_lock:
             if self._test_set is None:
                 self._test_set = TestSet(self.open_dataset())
@@ -465,10 +337,9 @@ class AppContext:
     def count_test_images(self) -> int:
         return len(self.test_set())
 
-    def load_test_image(self, index: int, test_set_id: str = "") -> TestImage:
-        """Return an image of the dataset or of a user's test set. Raises `VitdemoError`."""
-        tests = self.find_test_set(test_set_id) if test_set_id else self.test_set()
-        return tests[index]
+    def load_test_image(self, index: int) -> TestImage:
+        """Return a test image. Raises `VitdemoError`."""
+        return self.test_set()[index]
 
 
 # Inference mode is off, because cached tensors are also used in computations with gradients.

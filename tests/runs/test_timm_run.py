@@ -32,6 +32,7 @@ from vitdemo.page.explore import side_by_side
 from vitdemo.runs import disambiguate_names, timm_run
 from vitdemo.runs.timm_run import (
     MODEL_SUGGESTIONS,
+    TimmRun,
     create_timm_run,
     download_weights,
     get_class_names,
@@ -188,6 +189,10 @@ def test_clip_weights_and_other_image_sizes_are_loaded(tmp_path):
     assert problems == [] and prediction.grid == (10, 10)
 
 
+def list_names(context) -> list[str]:
+    return [run.name for run in context.list_runs_and_models()[0] if isinstance(run, TimmRun)]
+
+
 def test_models_with_the_same_name_get_their_file_as_suffix(tmp_path):
     texts = [
         f"timm:test_vit={save_random_weights(tmp_path / f'{n}.safetensors', seed=n)}"
@@ -197,7 +202,7 @@ def test_models_with_the_same_name_get_their_file_as_suffix(tmp_path):
     run = make_run(tmp_path / "runs" / "timm:test_vit2")
     other = create_timm_run("timm:test_vit2", pretrained=False)
     context = AppContext([tmp_path / "runs"], None, CPU, [*timm_runs, other])
-    names = [model.name for model in context.timm_models]
+    names = list_names(context)
     second, third = f"timm:test_vit ({tmp_path}/1.safetensors)", "timm:test_vit2 (timm's weights)"
     assert names == ["timm:test_vit", second, third]
     assert [r.name for r in context.trained_runs()] == [*names, "timm:test_vit2"]
@@ -209,8 +214,8 @@ def test_models_with_the_same_name_get_their_file_as_suffix(tmp_path):
     separate = [context.predict_all(IMAGE, [context.find_run(name)])[0][0] for name in names[:2]]
     for prediction, single in zip(predictions, separate, strict=False):
         assert np.array_equal(prediction.probabilities, single.probabilities)
-    context.remove_timm_model(second, for_all=True)
-    assert [model.name for model in context.timm_models] == ["timm:test_vit", third]
+    context.timm_models.remove(context.find_run(second), for_all=True)
+    assert list_names(context) == ["timm:test_vit", third]
 
 
 def test_runs_with_the_same_name_and_folder_are_numbered(tmp_path):
@@ -336,34 +341,34 @@ def test_failed_download_suggests_a_local_weights_file(monkeypatch, tmp_path):
 
 def test_model_is_added_for_all_users_or_one_session():
     session = ["a"]
-    context = AppContext([], None, CPU, get_session_id=lambda: session[0])
+    models = AppContext([], None, CPU, get_session_id=lambda: session[0]).timm_models
     one, two = (
         create_timm_run(f"timm:{name}", pretrained=False) for name in ("test_vit", "test_vit2")
     )
-    context.add_timm_model(one, for_all=True)
-    context.add_timm_model(two, for_all=False)
-    context.add_timm_model(two, for_all=False)
-    assert context.timm_models == (one, two)
+    models.add(one, for_all=True)
+    models.add(two, for_all=False)
+    models.add(two, for_all=False)
+    assert models.list() == [one, two]
     session[0] = "b"
-    assert context.timm_models == (one,)
-    assert context.is_removable_model(one.name, for_all=True)
-    assert not context.is_removable_model(one.name, for_all=False)
-    context.remove_timm_model(two.name, for_all=False)
-    context.remove_timm_model(one.name, for_all=True)
-    assert context.timm_models == ()
+    assert models.list() == [one]
+    assert models.is_removable(one, for_all=True)
+    assert not models.is_removable(one, for_all=False)
+    models.remove(two, for_all=False)
+    models.remove(one, for_all=True)
+    assert models.list() == []
     session[0] = "a"
-    assert context.timm_models == (two,)
-    assert context.is_removable_model(two.name, for_all=False)
+    assert models.list() == [two]
+    assert models.is_removable(two, for_all=False)
     session[0] = "b"
-    context.add_timm_model(two, for_all=True)
+    models.add(two, for_all=True)
     session[0] = "a"
-    assert context.timm_models == (two,)  # listed once
+    assert models.list() == [two]  # listed once
     session[0] = None  # no browser session
-    assert not context.is_removable_model(two.name, for_all=False)
-    for change in (context.add_timm_model, context.remove_timm_model):
+    assert not models.is_removable(two, for_all=False)
+    for change in (models.add, models.remove):
         with pytest.raises(RunError, match="needs a browser session"):
-            change(two if change == context.add_timm_model else two.name, for_all=False)
-    assert context.timm_models == (two,)
+            change(two, for_all=False)
+    assert models.list() == [two]
 
 
 def test_app_reports_unknown_timm_models(monkeypatch, capsys):

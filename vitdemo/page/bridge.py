@@ -66,6 +66,7 @@ from vitdemo.page.state_key import NOT_CHOSEN, NamesKey, StateKey
 from vitdemo.page.state_keys import LAYER, STATE_KEYS
 from vitdemo.page.view_state import ViewState, get_needs, parse_view_state
 from vitdemo.runs import Run
+from vitdemo.test_sets.context import load_test_image
 
 MAX_CANCELLED = 2000  # remembered tasks: more than can wait (app.py) or run at the same time
 JS_CONNECT = (
@@ -394,7 +395,7 @@ def load_prepared_image(context: AppContext, request: ImageRequest | None) -> Pr
         raise ImageError("No image is chosen. Choose an image first.")
     return context.cache.get_or_compute(
         (load_prepared_image, request.source, request.path, request.crop_position),
-        lambda: prepare_image(request, context.load_test_image),
+        lambda: prepare_image(request, partial(load_test_image, context)),
     )
 
 

@@ -29,6 +29,7 @@ from vitdemo.errors import DataError
 from vitdemo.page.bridge import ImageFile
 from vitdemo.page.explore.tab import describe_opening
 from vitdemo.page.image_sources import format_test_source
+from vitdemo.test_sets.context import TestSetContext
 
 PAGE_SIZE = 48
 SHEET_COLUMNS = 8  # number of images per row of the sheet
@@ -40,7 +41,7 @@ def gallery_payload(context: AppContext, query: ImageQuery, page: int = 1) -> di
     selection = select_by_query(context, query)
     count, group = len(selection.image_indices), selection.predictions
     probabilities = group.probabilities  # (M, N, C)
-    tests = context.user_test_set
+    test_set_id = context.tests.id if isinstance(context, TestSetContext) else ""
     start = min((page - 1) * PAGE_SIZE, max(count - 1, 0) // PAGE_SIZE * PAGE_SIZE)
     numbers = selection.image_indices[start : start + PAGE_SIZE].tolist()
     images, sentence = load_gallery_images(context, selection, numbers)
@@ -64,7 +65,7 @@ def gallery_payload(context: AppContext, query: ImageQuery, page: int = 1) -> di
                     for row in probabilities[:, number]
                 ],
                 "image": {
-                    "source": format_test_source(number, tests.id if tests else ""),
+                    "source": format_test_source(number, test_set_id),
                     "path": None,
                     "at": 0.5,
                 },

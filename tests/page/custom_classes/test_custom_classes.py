@@ -62,7 +62,7 @@ def probe(context):
 @pytest.fixture
 def owned(context, monkeypatch):
     """`context` for the session "me"."""
-    monkeypatch.setattr(context, "_get_session_id", lambda: "me")
+    monkeypatch.setattr(context.sessions, "get_id", lambda: "me")
     return context
 
 
@@ -400,7 +400,7 @@ def test_fine_tuning_is_private_by_default(tuning, jobs, options):
     context, session = tuning
     fine_tune(context, session, jobs, **options)
     assert jobs.list_jobs() == [] and list_images(jobs.root) == []
-    assert len(list_images(context.private_root())) == 20
+    assert len(list_images(context.sessions.make_folder())) == 20
     assert ask(context, session, jobs)["tuned"] == {
         "text": "waiting for other training runs",
         "done": 0.0,
@@ -413,7 +413,7 @@ def test_fine_tuning_is_private_by_default(tuning, jobs, options):
         fine_tune(context, session, jobs)
     fine_tuning.discard_fine_tuned(session, jobs)
     assert ask(context, session, jobs)["tuned"] is None
-    assert list_images(context.private_root()) == []
+    assert list_images(context.sessions.make_folder()) == []
 
 
 def test_public_fine_tuning_needs_the_choice_of_all_users(tuning, jobs):
@@ -445,7 +445,7 @@ def test_fine_tuned_model_is_only_in_the_session_of_its_user(tuning, jobs, monke
         file.extractall(folder.parent / "unpacked")
     unpacked = runs.read_run(folder.parent / "unpacked" / "own-classes-1")
     assert runs.load_model(unpacked, torch.device("cpu")) is not None
-    monkeypatch.setattr(context, "_get_session_id", lambda: "somebody else")
+    monkeypatch.setattr(context.sessions, "get_id", lambda: "somebody else")
     assert "own-classes-1" not in [run.name for run in context.list_runs()[0]]
     session.delete_all(jobs)  # when the session ends
     assert not folder.exists()
@@ -453,7 +453,7 @@ def test_fine_tuned_model_is_only_in_the_session_of_its_user(tuning, jobs, monke
 
 def test_private_and_other_backbones_are_not_fine_tuned(tuning, jobs):
     context, session = tuning
-    make_run(context.private_root() / "mine", get_recipe(CUSTOM_CLASSES_RECIPE).model)
+    make_run(context.sessions.make_folder() / "mine", get_recipe(CUSTOM_CLASSES_RECIPE).model)
     for name in ("vit", "mine"):
         refusal = ask(context, session, jobs, **{BACKBONE.name: name})["refusal"]
         assert refusal.endswith(f"Choose such a backbone instead of '{name}'.")

@@ -60,5 +60,5 @@ def test_new_labels_replace_the_same_model(tmp_path):
     for labels in (("a", "b", "c", "d", "e"), ("v", "w", "x", "y", "z")):
         run = MoreModelsPanel.resolve_model(panel, address, labels)(None)
         MoreModelsPanel.replace_opened_model(panel, run)
-        panel.context.add_timm_model(run, for_all=True)
-        assert [model.classes for model in panel.context.timm_models] == [labels]
+        panel.context.timm_models.add(run, for_all=True)
+        assert [model.classes for model in panel.context.timm_models.list()] == [labels]

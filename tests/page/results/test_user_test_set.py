@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from tests.support.factories import make_context, make_run, noise
-from vitdemo.analyses.test_set_evaluation import compare_test_sets
 from vitdemo.errors import DataError, RunError, Stopped
 from vitdemo.page import results
 from vitdemo.page.bridge import load_square
@@ -17,6 +16,7 @@ from vitdemo.page.results import test_set
 from vitdemo.page.results.models import SAME_MODEL
 from vitdemo.page.results.test_set import TestSetSession, make_feature
 from vitdemo.page.view_state import ViewState
+from vitdemo.test_sets.evaluation import compare_test_sets
 
 CLASS_COUNTS = {"cat": 4, "dog": 3}
 
@@ -92,7 +92,7 @@ def test_all_sections_show_the_chosen_test_set(tested):
     images = tested.read("errors_pictures", errors__kind="all")
     assert images["count"] == 7
     assert images["sheet"].pixels.shape[1] == 8 * 96
-    (tests,) = tested.context.list_test_sets()
+    (tests,) = tested.context.test_sets.list()
     source = images["pictures"][0]["image"]["source"]
     assert source == f"set:{tests.id}:{images['pictures'][0]['number']}"
     square = load_square(tested.context, ImageRequest(source))
@@ -174,7 +174,7 @@ def test_equal_names_get_numbers(page, archive):
     for _ in range(2):
         page.add(paths=[str(archive)], name="Group 2")
     page.add(paths=[str(archive)], name="\x00")
-    names = [tests.name for tests in page.context.list_test_sets()]
+    names = [tests.name for tests in page.context.test_sets.list()]
     assert names == ["Group 2", "Group 2 (2)", "My test set"]
 
 
@@ -204,5 +204,5 @@ def test_a_folder_is_a_test_set_too(page, tmp_path):
     folder.mkdir(parents=True)
     noise(5).save(folder / "a.png")
     page.add(paths=[str(folder / "a.png")], folders=["pets/cat"], name="Pets")
-    (tests,) = page.context.list_test_sets()
+    (tests,) = page.context.test_sets.list()
     assert (len(tests), tests.tested_classes) == (1, ["cat"])

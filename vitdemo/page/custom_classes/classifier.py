@@ -44,7 +44,7 @@ def train(
         context, backbone, session.collection, report=report_fraction(report, 1)
     )
     session.delete_classifier()
-    folder = context.private_root() / make_run_name(found)
+    folder = context.sessions.make_folder() / make_run_name(found)
     write_probe_run(context, found, folder)
     session.probe, session.probe_folder, session.notice = found, folder, ""
     session.shares = ()

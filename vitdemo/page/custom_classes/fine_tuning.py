@@ -108,7 +108,7 @@ def fine_tune(
         get_recipe(CUSTOM_CLASSES_RECIPE),
         backbone.path / WEIGHTS_FILE,
         lambda folder: export_image_folder(collection, tested, folder),
-        None if is_public else context.private_root(),
+        None if is_public else context.sessions.make_folder(),
     )
     session.notice = RUN_QUEUED_MESSAGE.format(name=job.name) if is_public else ""
     if not is_public:

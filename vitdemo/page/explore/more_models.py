@@ -124,12 +124,17 @@ class MoreModelsPanel:
         )
 
     def task_rows(self) -> list[Task]:
-        there = {run.name.removeprefix(TIMM_PREFIX): run for run in self.context.timm_models}
+        there = {run.name.removeprefix(TIMM_PREFIX): run for run in self.list_added_models()}
         failed = [name for key, name in self.errors if (key, name) == self.download_key(name)]
         keys = self.downloads.list_keys()
         running = [name for key, name in keys if (key, name) == self.download_key(name)]
         names = dict.fromkeys([*SUGGESTIONS_BY_NAME, *there, *running, *failed])
         return [self.task_row(name, there.get(name)) for name in names]
+
+    def list_added_models(self) -> list[TimmRun]:
+        """Return the timm models of all users and of the current user, with unique names."""
+        found, _ = self.context.list_runs_and_models()
+        return [run for run in found if isinstance(run, TimmRun)]
 
     def task_row(self, name: str, added_run: TimmRun | None) -> Task:
         """Return the task row of the model `name`; `added_run` is its run, or None if not added."""
@@ -146,7 +151,7 @@ class MoreModelsPanel:
                 name, "downloading", now.description, min(now.fraction, 0.999), stop, **about
             )
         if added_run:
-            removable = self.context.is_removable_model(run.name, for_all=self.is_for_all_users)
+            removable = self.context.timm_models.is_removable(run, for_all=self.is_for_all_users)
             remove = [("remove", "Remove")] if removable else []
             return Task(name, "added", describe_timm_model(run), 1.0, remove, **about)
         words = describe_timm_model(run) if run else ""
@@ -165,7 +170,9 @@ class MoreModelsPanel:
         if action == "stop":
             self.downloads.stop(self.download_key(name))
         else:
-            self.context.remove_timm_model(add_timm_prefix(name), for_all=self.is_for_all_users)
+            for run in self.list_added_models():
+                if run.name == add_timm_prefix(name):
+                    self.context.timm_models.remove(run, for_all=self.is_for_all_users)
         yield self.task_rows(), update_run_choices(self.context.explainable_runs(), chosen)[0]
 
     @show_user_errors
@@ -194,19 +201,16 @@ class MoreModelsPanel:
             yield self.task_rows(), gr.skip()
             return
         self.replace_opened_model(run)
-        self.context.add_timm_model(run, for_all=self.is_for_all_users)
-        shown = next(model.name for model in self.context.timm_models if model.path == run.path)
+        self.context.timm_models.add(run, for_all=self.is_for_all_users)
+        shown = next(each.name for each in self.list_added_models() if each.path == run.path)
         choice, _ = update_run_choices(self.context.explainable_runs(), shown)
         yield self.task_rows(), choice | {"value": shown}
 
     def replace_opened_model(self, run: TimmRun) -> None:
         """Remove the same model with other labels, so that the new labels are shown."""
-        for known in self.context.timm_models:
-            is_other = known.path == run.path and known.stamp != run.stamp
-            if is_other and self.context.is_removable_model(
-                known.name, for_all=self.is_for_all_users
-            ):
-                self.context.remove_timm_model(known.name, for_all=self.is_for_all_users)
+        for known in self.context.timm_models.list():
+            if known.path == run.path and known.stamp != run.stamp:
+                self.context.timm_models.remove(known, for_all=self.is_for_all_users)
 
     def resolve_model(
         self, name: str, labels: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from vitdemo.page.components.run_choice import choose_run, describe_menu, group_
 from vitdemo.page.kit import NO_EVALUATION_MESSAGE
 from vitdemo.page.view_state import ViewState
 from vitdemo.runs import Run
-from vitdemo.runs.user_test_set import ORIGINAL_SUFFIX
+from vitdemo.test_sets.context import ORIGINAL_SUFFIX, TestSetContext
 
 MODELS = (keys.TEST_SET, keys.RESULTS_MODEL, keys.OTHER_MODEL)
 NO_RESULTS_WARNING = "There are no test results of '{name}'."
@@ -38,7 +38,7 @@ def choose_model(context: AppContext, state: ViewState) -> str:
 
 def has_original_evaluation(context: AppContext, name: str) -> bool:
     """Return whether a user's test set is chosen and the run `name` has its own evaluation."""
-    if context.user_test_set is None or not name:
+    if not isinstance(context, TestSetContext) or not name:
         return False
     return context.find_run(name + ORIGINAL_SUFFIX).has_evaluation
 

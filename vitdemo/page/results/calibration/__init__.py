@@ -19,7 +19,7 @@ from vitdemo.report.calibration import (
     calibration_blocks,
     explain_calibration,
 )
-from vitdemo.runs.user_test_set import ORIGINAL_SUFFIX
+from vitdemo.test_sets.context import ORIGINAL_SUFFIX
 
 VIEW = "calibration"
 

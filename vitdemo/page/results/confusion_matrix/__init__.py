@@ -42,7 +42,7 @@ from vitdemo.report.confusion import (
     compute_test_set_difference,
     plot_cells,
 )
-from vitdemo.runs.user_test_set import ORIGINAL_SUFFIX
+from vitdemo.test_sets.context import ORIGINAL_SUFFIX
 
 CONFUSION_INTRO = (
     "Each row is a **true class** and each column is a **predicted class** of the test images. "

@@ -1,6 +1,5 @@
 """Paired test of two models, class by class, as a document."""
 
-from vitdemo.analyses.test_set_evaluation import compare_run
 from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
 from vitdemo.metrics.classification_report import compare_runs, compute_classification_report
@@ -9,7 +8,8 @@ from vitdemo.page.feature import Feature
 from vitdemo.page.results.models import MODELS, choose_models
 from vitdemo.page.view_state import ViewState, needs
 from vitdemo.report.comparison import independent_test_blocks, paired_test_blocks
-from vitdemo.runs.user_test_set import ORIGINAL_SUFFIX
+from vitdemo.test_sets.context import ORIGINAL_SUFFIX
+from vitdemo.test_sets.evaluation import compare_run
 
 VIEW = "paired_test"
 
@@ -30,9 +30,8 @@ def payload(context: AppContext, state: ViewState) -> list:
         return []
     if other.endswith(ORIGINAL_SUFFIX):
         original = context.cache.call(compute_classification_report, context.find_run(other))
-        tests = context.user_test_set
-        compared = compare_run(run.original, run.evaluation, tests.groups)
-        return document_payload(independent_test_blocks(report, original, compared, tests.name))
+        compared = compare_run(run.original, run.evaluation, run.tests.groups)
+        return document_payload(independent_test_blocks(report, original, compared, run.tests.name))
     test = context.cache.call(compare_runs, run, context.find_run(other))
     return document_payload(paired_test_blocks(test))
 

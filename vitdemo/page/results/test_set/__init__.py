@@ -18,14 +18,6 @@ from functools import partial
 
 import gradio as gr
 
-from vitdemo.analyses.test_set_evaluation import (
-    compare_test_sets,
-    describe_independence,
-    evaluate_models,
-    list_pending_runs,
-    list_testable_runs,
-    make_test_set,
-)
 from vitdemo.context import AppContext
 from vitdemo.custom_classes import MAX_CUSTOM_NAME_LENGTH, ImageCollection
 from vitdemo.data.image_folders import SYSTEM_NAMES, format_some_names
@@ -38,7 +30,16 @@ from vitdemo.page.feature import Feature, PageSetup, Payload, Report, ViewData
 from vitdemo.page.gradio_patches import session_value
 from vitdemo.page.view_state import ViewState, needs
 from vitdemo.report.comparison import test_set_blocks
-from vitdemo.runs.user_test_set import UserTestSet
+from vitdemo.test_sets.context import TestSetContext, find_test_set
+from vitdemo.test_sets.evaluation import (
+    compare_test_sets,
+    describe_independence,
+    evaluate_models,
+    list_pending_runs,
+    list_testable_runs,
+    make_test_set,
+)
+from vitdemo.test_sets.user_test_set import UserTestSet
 
 VIEW = "test_set"
 ADD, REMOVE, EVALUATE = "tests.add", "tests.remove", "tests.evaluate"
@@ -74,7 +75,7 @@ def build(setup: PageSetup) -> Feature:
 
     def discard(session: TestSetSession) -> None:
         for test_set_id in session.ids:
-            setup.context.remove_test_set(test_set_id)
+            setup.context.test_sets.discard(test_set_id)
 
     session = gr.State(
         TestSetSession(),
@@ -105,7 +106,7 @@ def choose_context(context: AppContext, state: ViewState) -> AppContext:
     name = state[keys.TEST_SET]
     if not name:
         return context
-    found = context.with_test_set(context.find_test_set_by_name(name))
+    found = TestSetContext(context, find_test_set(context, name))
     if not found.evaluated_runs():
         raise RunError(NOT_EVALUATED_MESSAGE.format(name=name))
     return found
@@ -135,10 +136,10 @@ def payload(
 ) -> ViewData:
     """Return the chosen test set, and the menu of test sets; see the module docstring."""
     session = find_session()
-    names = [tests.name for tests in context.list_test_sets()]
+    names = [tests.name for tests in context.test_sets.list()]
     wanted, session.added = session.added or state[keys.TEST_SET], ""
     name = wanted if wanted in names else ""
-    tests = context.find_test_set_by_name(name) if name else None
+    tests = find_test_set(context, name) if name else None
     data = {
         "name": name,
         "summary": describe_test_set(tests) if tests else "",
@@ -174,7 +175,7 @@ def add(
 ) -> list[str]:
     """Add a test set from an upload. An action of the bridge. Raises `DataError`."""
     paths, folders = fields.get("paths"), fields.get("folders")
-    if len(context.list_test_sets()) >= MAX_TEST_SETS:
+    if len(context.test_sets.list()) >= MAX_TEST_SETS:
         raise DataError(f"The limit is {MAX_TEST_SETS} test sets. Remove one first.")
     if not _is_text_list(paths) or not paths or not are_uploads(paths):
         raise DataError("The uploaded files were already deleted. Add them again.")
@@ -189,13 +190,13 @@ def add(
         raise DataError(" ".join(problems))
     tests = make_test_set(
         context,
-        choose_name(fields.get("name"), [each.name for each in context.list_test_sets()]),
+        choose_name(fields.get("name"), [each.name for each in context.test_sets.list()]),
         [each.name for each in collection.classes],
         collection.list_squares(),
         collection.class_indices(),
         state.model,
     )
-    context.add_test_set(tests, for_all=for_all)
+    context.test_sets.add(tests, for_all=for_all)
     session.ids.append(tests.id)
     session.problems, session.added = tuple(problems), tests.name
     return [VIEW]
@@ -216,8 +217,8 @@ def choose_name(wanted: object, used: Sequence[str]) -> str:
 
 def remove(context: AppContext, state: ViewState, session: TestSetSession) -> list[str]:
     """Remove the chosen test set. An action of the bridge. Raises `RunError`."""
-    tests = context.find_test_set_by_name(state[keys.TEST_SET])
-    context.remove_test_set(tests.id)
+    tests = find_test_set(context, state[keys.TEST_SET])
+    context.test_sets.discard(tests.id)
     session.problems, session.removed = (), tests.name
     return [VIEW]
 
@@ -228,7 +229,7 @@ def evaluate(context: AppContext, state: ViewState, report: Report) -> None:
     Raises `RunError` if the test set no longer exists or a model fails, and `Stopped` after a
     cancellation.
     """
-    tests = context.find_test_set_by_name(state[keys.TEST_SET])
+    tests = find_test_set(context, state[keys.TEST_SET])
     if not list_testable_runs(context, tests):
         raise RunError(
             f"There is no longer a model with the classes of '{tests.name}'. Choose another test "

@@ -31,7 +31,7 @@ from vitdemo.metrics.classification_report import validated_evaluation
 from vitdemo.metrics.intervals import independent_difference_interval, wilson_interval
 from vitdemo.metrics.paired import is_correct
 from vitdemo.runs import Evaluation, Run
-from vitdemo.runs.user_test_set import UserTestSet
+from vitdemo.test_sets.user_test_set import UserTestSet
 
 MAX_CLASSES = 200  # limit per model; larger confusion matrices are slow and hard to read
 BATCH_SIZE = 32

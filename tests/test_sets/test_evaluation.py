@@ -10,7 +10,13 @@ from PIL import Image
 from tests.support.factories import CLASSES, make_context, make_run, noise, timm_spec
 from vitdemo import runs
 from vitdemo.analyses.predictions import ImageQuery, load_test_images, select_by_query
-from vitdemo.analyses.test_set_evaluation import (
+from vitdemo.data.image_files import crop_visible_square
+from vitdemo.errors import DataError, RunError
+from vitdemo.metrics.classification_report import compute_classification_report
+from vitdemo.metrics.error_selection import Filters
+from vitdemo.metrics.intervals import wilson_interval
+from vitdemo.test_sets.context import TestSetContext, find_test_set, load_test_image
+from vitdemo.test_sets.evaluation import (
     compare_run,
     compare_test_sets,
     describe_independence,
@@ -18,11 +24,6 @@ from vitdemo.analyses.test_set_evaluation import (
     list_pending_runs,
     make_test_set,
 )
-from vitdemo.data.image_files import crop_visible_square
-from vitdemo.errors import DataError, RunError
-from vitdemo.metrics.classification_report import compute_classification_report
-from vitdemo.metrics.error_selection import Filters
-from vitdemo.metrics.intervals import wilson_interval
 
 NAMES = ["Cat", "dog"]  # two of `CLASSES`, one in another case
 
@@ -48,7 +49,7 @@ def make_squares(count: int = 6) -> list:
 def add_tests(context, model: str = "small", count: int = 6):
     labels = [i % 2 for i in range(count)]
     tests = make_test_set(context, "Group 2", NAMES, make_squares(count), labels, model)
-    context.add_test_set(tests, for_all=True)
+    context.test_sets.add(tests, for_all=True)
     return tests
 
 
@@ -82,7 +83,7 @@ def test_predictions_are_those_of_explore_for_every_input_size(context):
 
 def test_the_context_of_a_test_set_has_only_runs_evaluated_on_it(context):
     tests = add_tests(context)
-    view = context.with_test_set(tests)
+    view = TestSetContext(context, tests)
     assert view.evaluated_runs() == []
     list(evaluate_models(context, tests))
     assert {run.name for run in view.evaluated_runs()} == {"small", "large"}
@@ -100,7 +101,7 @@ def test_the_context_of_a_test_set_has_only_runs_evaluated_on_it(context):
 def test_models_with_different_input_sizes_are_compared_on_the_same_images(context):
     tests = add_tests(context)
     list(evaluate_models(context, tests))
-    view = context.with_test_set(tests)
+    view = TestSetContext(context, tests)
     query = ImageQuery("small", Filters("all"))
     found = select_by_query(view, query)
     assert {*found.predictions.names} == {"small", "large"}
@@ -156,7 +157,7 @@ def test_class_mix_alone_makes_no_difference(context):
 def test_bursts_are_grouped_and_widen_the_interval(context):
     squares = [square for square in make_squares(4) for _ in range(5)]
     tests = make_test_set(context, "x", NAMES, squares, np.repeat([0, 1], 10))
-    context.add_test_set(tests, for_all=True)
+    context.test_sets.add(tests, for_all=True)
     assert describe_independence(tests) == []  # not evaluated yet
     list(evaluate_models(context, tests))
     assert tests.groups.tolist() == np.repeat(range(4), 5).tolist()
@@ -201,7 +202,7 @@ def test_validation_predictions_stay_for_temperature_scaling(context, tmp_path):
     runs.write_evaluation(run.path, own)
     tests = add_tests(context)
     list(evaluate_models(context, tests))
-    view = context.with_test_set(tests)
+    view = TestSetContext(context, tests)
     assert view.find_run("small").evaluation.validation_labels.tolist() == labels.tolist()
     assert view.find_run("large").evaluation.validation_labels is None
 
@@ -210,19 +211,19 @@ def test_a_test_set_belongs_to_its_session_and_its_images_are_deleted(tmp_path):
     make_run(tmp_path / "small")
     session = ["one"]
     context = make_context(tmp_path)
-    context._get_session_id = lambda: session[0]
+    context.sessions.get_id = lambda: session[0]
     tests = make_test_set(context, "mine", NAMES, make_squares(2), [0, 1])
-    context.add_test_set(tests, for_all=False)
+    context.test_sets.add(tests, for_all=False)
     folder = Path(tests._files[0][0]).parent
-    assert context.load_test_image(1, tests.id).label == "dog"
+    assert load_test_image(context, 1, tests.id).label == "dog"
     session[0] = "two"
-    assert context.list_test_sets() == []
-    for find in (context.find_test_set_by_name, context.find_test_set):
-        with pytest.raises(RunError, match="no longer exists"):
-            find(tests.id)
+    assert context.test_sets.list() == []
+    for wanted in (tests.name, tests.id):
+        with pytest.raises(RunError, match=f"'{wanted}' no longer exists"):
+            find_test_set(context, wanted)
     with pytest.raises(RunError, match="no longer exists"):
-        context.load_test_image(1, tests.id)
+        load_test_image(context, 1, tests.id)
     assert folder.is_dir()
-    context.remove_test_set(tests.id)
+    context.test_sets.discard(tests.id)
     del tests
     assert not folder.exists()

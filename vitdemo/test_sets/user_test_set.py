@@ -2,8 +2,7 @@
 
     tests = UserTestSet("Group 2", run.classes, squares, labels)
     tests.add_evaluation(run, probabilities, seconds_per_image)
-    RunOnTestSet.create(run, tests).evaluation.probabilities  # (N, C)
-    RunOnSameClasses.create(run, tests).evaluation  # original test images of the same classes
+    tests.find_evaluation(run).probabilities  # (N, C)
 
 Letters: N images, C classes.
 """
@@ -15,7 +14,7 @@ import tempfile
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,6 @@ from vitdemo.data import ImageDataset, LabelledImages, TestSet
 from vitdemo.errors import RunError
 from vitdemo.runs import Evaluation, Run
 
-ORIGINAL_SUFFIX = " (original test set)"  # suffix of a run's name, see `AppContext.find_run`
 MIN_SIDE = 96  # minimum side in pixels, for readable galleries
 
 
@@ -117,70 +115,3 @@ class UserTestSet(TestSet):
             own.validation_labels if own else None,
         )
         return self._evaluations[run.path, run.stamp]
-
-
-@dataclass(frozen=True)
-class RunOnTestSet(Run):
-    """A run with an evaluation on a user's test set. `original` is the unchanged run."""
-
-    original: Run
-    tests: UserTestSet
-
-    @classmethod
-    def create(cls, run: Run, tests: UserTestSet) -> "RunOnTestSet":
-        values = {field.name: getattr(run, field.name) for field in fields(Run)}
-        is_evaluated = tests.find_evaluation(run) is not None
-        # differs from the stamp of the original
-        stamp = (*run.stamp, cls.__name__, tests.id, is_evaluated)
-        return cls(**values | {"stamp": stamp}, original=run, tests=tests)
-
-    @property
-    def has_weights(self) -> bool:
-        return self.original.has_weights
-
-    @property
-    def has_evaluation(self) -> bool:
-        return self.tests.find_evaluation(self.original) is not None
-
-    @property
-    def is_cross_validated(self) -> bool:
-        """False, because the model was not trained on the test set."""
-        return False
-
-    @property
-    def evaluation(self) -> Evaluation:
-        """Predictions for the user's test set. Raises `RunError` if there are none."""
-        if (found := self.tests.find_evaluation(self.original)) is None:
-            raise RunError(
-                f"'{self.name}' was not evaluated on the test set '{self.tests.name}'. The results "
-                "appear here after the evaluation."
-            )
-        return found
-
-
-@dataclass(frozen=True)
-class RunOnSameClasses(RunOnTestSet):
-    """A run with its own evaluation, limited to the classes that have images in `tests`.
-
-    The accuracy on a few classes is not comparable with the accuracy on all classes.
-    """
-
-    @property
-    def has_evaluation(self) -> bool:
-        return self.original.has_evaluation
-
-    @property
-    def is_cross_validated(self) -> bool:
-        return self.original.is_cross_validated
-
-    @property
-    def evaluation(self) -> Evaluation:
-        """Predictions for the original test images. Raises `RunError` without such images."""
-        own = self.original.evaluation
-        chosen = np.isin(own.labels, self.tests.labels)  # (N,)
-        if not chosen.any():
-            raise RunError(
-                f"The original test set of '{self.original.name}' has no images of these classes. "
-                "Choose another model."
-            )
-        return replace(own, probabilities=own.probabilities[chosen], labels=own.labels[chosen])
