@@ -202,7 +202,7 @@ def check_attention(context: AppContext, run: TimmRun, image: Image.Image) -> tu
     for name, values in (("distance", look.distances), ("entropy", look.entropies)):
         check_values(values, (L, H), name)
     assert look.token_similarity.isfinite().all()
-    compute_layer_qkv(context.load_model(run), look, 1)
+    compute_layer_qkv(context.load_model(run), look.tokens, 1)
     arrays = compute_all_maps(context, run, image)
     assert ("relevance" in arrays) == bool(C)
     return rows, columns

@@ -63,11 +63,12 @@ def test_diagram_describes_the_convolutions_of_a_model():
     model = random_model(ModelSpec("convnet", 32, options={"widths": (8, 16, 24)}))
     parts = {part.sizes["name"]: part for part in list_model_parts(model, 32)}
     assert list(parts) == ["whiten", "groups.0", "groups.1", "groups.2", "head"]
-    boxes = architecture.describe_parts("c", list(parts.values()))["parts"]
-    texts = [box["description"] for box in boxes]
-    assert "2 x 2 filters" in texts[0] and "3 channels to 24; computed from" in texts[0]
-    assert "2 layers of 3 x 3 filters" in texts[2] and "8 channels to 16 (" in texts[2]
-    assert texts[-1].startswith("Maps 24 numbers, one per channel, to ")
+    sizes = [{k: v for k, v in part.sizes.items() if k != "type"} for part in parts.values()]
+    shape = dict(count=1, side=2, before=3, after=24, is_frozen=True)
+    assert sizes[0] == dict(name="whiten", **shape)
+    shape = dict(count=2, side=3, before=8, after=16, is_frozen=False)
+    assert sizes[2] == dict(name="groups.1", **shape)
+    assert sizes[-1] == dict(name="head", before=24, after=10)
     # Two convolutions at half the side: 8 to 16 channels before the pooling, then 16 to 16.
     assert parts["groups.1"].macs == 9 * (8 * 16 * 15 * 15 + 16 * 16 * 7 * 7)
 

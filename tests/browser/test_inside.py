@@ -11,6 +11,7 @@ from tests.browser.actions import (
     list_image_sources,
     record_model_requests,
     record_requests,
+    set_layer,
     set_model,
     set_state,
     upload,
@@ -19,6 +20,7 @@ from tests.browser.actions import (
 )
 from tests.support import held_tasks
 from tests.support.factories import make_run, random_model, write_noise_images
+from tests.support.view_server import FILES_URL
 from vitdemo import runs
 
 
@@ -195,6 +197,28 @@ def test_heads_of_a_visited_view_belong_to_its_model(open_parts):
     inside.wait_for_function("!location.search.includes('heads_off=')")
 
 
+@pytest.mark.parametrize(
+    ("interval", "verdict"),
+    [
+        ([-0.02, 0.01], "-2.0 to +1.0. The interval contains 0: the change is not significant."),
+        ([-0.02, -0.01], "-2.0 to -1.0. The interval excludes 0: the loss is significant."),
+        ([0.01, 0.02], "+1.0 to +2.0. The interval excludes 0: the gain is significant."),
+    ],
+)
+def test_change_of_the_accuracy_is_described_with_its_significance(open_parts, interval, verdict):
+    page = open_parts("accuracy-without")
+    heads = [[layer, 1] for layer in range(1, 9)]
+    data = {"run": "vit", "heads": heads, "images": 1000, "accuracies": [0.8, 0.79]}
+    data |= {"change": sum(interval) / 2, "interval": interval}
+    path = f"{FILES_URL}/page/explore/inside/head_ablation/view.js"
+    describe = "async ([path, data]) => (await import(path)).describeAccuracies(data)"
+    text = page.evaluate(describe, [path, data]).replace("\N{MINUS SIGN}", "-")
+    assert text.startswith(
+        "vit, accuracy on 1,000 test images: **80.0%** with all heads, **79.0%**"
+    )
+    assert "layer 6 head 1 and 2 more. Change: " in text and text.endswith(verdict)
+
+
 def test_accuracy_without_a_head_and_maps_across_epochs_are_shown(open_page, serve_runs, tmp_path):
     """Use a model whose measurement is held, and one with the weights of two epochs."""
     run = make_run(tmp_path / "runs" / "first")
@@ -299,11 +323,39 @@ def test_one_head_view_equals_the_trace(open_views, kinds_views, look_of, photo,
     share = float(view.locator(".weight").inner_text().removesuffix("%")) / 100
     assert share == pytest.approx(float(trace.attention[1, 2, 5, key]), rel=0.06)
     view.locator(".map").click(position={"x": 3.5 * cell, "y": 0.5 * cell})
-    expect(view.locator("select.query")).to_have_value(str(key))
+    expect(view.locator("select.query")).to_have_value("1,4")
+    page.wait_for_url(re.compile(r"one_head.head=3(&.*)?&one_head.query=1,4"))
     view.locator("select.key").focus()
     page.keyboard.press("Home")
     expect(view.locator(".steps li")).to_have_count(4)
     assert requests == []
+
+
+def test_choices_are_restored_from_the_url_and_fit_another_model(open_parts):
+    query = (
+        "layer=2&lens.embedding=true&one_head.head=3&one_head.query=2,3&one_head.key=4,1"
+        "&positions.patch=4,2&residual_stream.class=dog&residual_stream.other=frog"
+    )
+    inside = open_parts("one-head+positions+lens+residual-stream", query=query)
+    selects = inside.locator("#one-head select, #residual-stream select")
+    expect(selects).to_have_count(5)
+    for select, value in zip(selects.all(), ("3", "2,3", "4,1", "dog", "frog"), strict=True):
+        expect(select).to_have_value(value)
+    expect(inside.locator("#positions caption")).to_contain_text("Row 4, column 2.")
+    patches = inside.locator("#lens-patches caption")
+    expect(patches).to_contain_text("before the first layer")
+    set_model(inside, "vit")  # 2 heads
+    expect(selects.first).to_have_value("2")
+    expect(selects.nth(1)).to_have_value("2,3")
+    expect(inside.locator("#one-head .steps li")).to_have_count(4)
+    set_state(inside, "one_head.query", "99,1")
+    expect(selects.nth(1)).to_have_value("t0")
+    set_model(inside, "timm")
+    expect(selects.first).to_have_value("3")
+    # A change of the layer ends the view of the embedding.
+    set_layer(inside, 1)
+    expect(patches).to_contain_text("after layer 1")
+    inside.wait_for_function("!location.search.includes('lens.embedding')")
 
 
 def test_residual_stream_sums_to_the_logit(open_parts):

@@ -6,13 +6,10 @@
 Letters: B batch, H heads, N tokens, D width.
 """
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
 from vitdemo.explain.forward_pass import compute_block_qkv, upcast
-from vitdemo.explain.image_trace import ImageTrace
 
 
 def compute_qkv(model: nn.Module, tokens: Tensor, layer: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -30,23 +27,11 @@ def head_scale(model: nn.Module, layer: int) -> float:
     return float(model.blocks[layer].attn.scale)
 
 
-@dataclass(frozen=True, eq=False)
-class LayerQKV:
-    """Queries, keys and values, each (H, N, D/H), of `layer` (1..L) for one traced image.
-
-    The softmax of `scale * queries @ keys.mT` is the layer's attention in `trace`.
-    """
-
-    trace: ImageTrace
-    layer: int
-    scale: float
-    queries: Tensor
-    keys: Tensor
-    values: Tensor
-
-
 @torch.inference_mode()
-def compute_layer_qkv(model: nn.Module, trace: ImageTrace, layer: int) -> LayerQKV:
-    """Compute queries, keys and values of layer 1..L of a traced image."""
-    qkv = compute_qkv(model, trace.tokens[layer - 1][None], layer - 1)
-    return LayerQKV(trace, layer, head_scale(model, layer - 1), *(each[0] for each in qkv))
+def compute_layer_qkv(model: nn.Module, tokens: Tensor, layer: int) -> Tensor:
+    """Compute queries, keys and values (3, H, N, D/H) of `layer` (1..L) for one image.
+
+    `tokens` (L+1, N, D) come from the image's trace. The softmax of `head_scale` times queries
+    times keys is the layer's attention.
+    """
+    return torch.stack(compute_qkv(model, tokens[layer - 1][None], layer - 1))[:, 0]

@@ -236,8 +236,9 @@ def _softmax_example(context: AppContext, run: Run) -> tuple[float, float]:
     if not trace.prefix_names:
         raise MissingFact(f"a class token of '{run.name}'")
     layer = min(SOFTMAX_LAYER, trace.num_layers)
-    qkv = compute_layer_qkv(context.load_model(run), trace, layer)
-    powers = (qkv.scale * qkv.keys[0] @ qkv.queries[0, 0]).exp()  # (N,)
+    model = context.load_model(run)
+    queries, keys, _ = compute_layer_qkv(model, trace.tokens, layer)  # (H, N, D/H)
+    powers = (head_scale(model, layer - 1) * keys[0] @ queries[0, 0]).exp()  # (N,)
     return powers[0].item(), powers.sum().item()
 
 

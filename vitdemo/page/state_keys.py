@@ -237,6 +237,12 @@ SHOWN_FILTERS = ChoiceKey(
     label="Show",
     element="which-filters",
 )
+CHOSEN_PATCH = TextKey("positions.patch", max_length=12, depends_on=(MODEL,))  # "row,column"
+HEAD_BY_NUMBERS = NumberKey("one_head.head", 1, low=1, high=999, depends_on=(MODEL,))
+# "row,column" of a patch, or "t0" for the first token before the patches; "" means a token that the
+# script chooses.
+QUERY_TOKEN = TextKey("one_head.query", max_length=12, depends_on=(MODEL,))
+KEY_TOKEN = TextKey("one_head.key", max_length=12, depends_on=(MODEL,))
 HEADS_OFF = TextKey("heads_off", max_length=4000, depends_on=(MODEL,), former=("off",))
 HEAD_REPLACEMENT = ChoiceKey(
     "head_replacement",
@@ -246,6 +252,9 @@ HEAD_REPLACEMENT = ChoiceKey(
     element="heads-instead",
     former=("instead",),
 )
+STREAM_CLASS = TextKey("residual_stream.class", depends_on=(MODEL,))  # "": the predicted class
+STREAM_OTHER = TextKey("residual_stream.other", depends_on=(MODEL,))  # class to subtract, or ""
+LENS_EMBEDDING = FlagKey("lens.embedding")  # True: classes of the patches before the first layer
 
 # --- Explore: side by side ---
 

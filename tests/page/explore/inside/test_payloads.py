@@ -1,8 +1,6 @@
 """Payloads of the section "Inside the model": names, colours, numbers and conclusions."""
 
 import itertools
-import math
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,13 +16,10 @@ from tests.support.factories import (
 )
 from vitdemo import runs
 from vitdemo.analyses.attention_distance import AttentionDistances
-from vitdemo.analyses.head_ablation import AblationEffects, predict_without_heads
+from vitdemo.analyses.head_ablation import compute_head_effects, predict_without_heads
 from vitdemo.analyses.weights import PatchFilters
 from vitdemo.data import CIFAR10_CLASSES as CIFAR10
 from vitdemo.errors import RunError, Stopped
-from vitdemo.explain.logit_lens import LogitLens
-from vitdemo.metrics import format_signed
-from vitdemo.metrics.paired import McNemarResult
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import load_square
 from vitdemo.page.explore.inside import (
@@ -57,23 +52,6 @@ def fake_run(classes, **options):
 def random_probabilities(*shape, seed=0):
     values = np.random.default_rng(seed).random(shape)
     return values / values.sum(-1, keepdims=True)
-
-
-def make_effects(L=2, H=3):
-    rng = np.random.default_rng(0)
-    logits = np.array([2.0, 1.0, *[0.0] * 8])
-    return AblationEffects(fake_run(CIFAR10), logits, logits + rng.normal(size=(L, H, 10)))
-
-
-def make_lens(classes, L=2, P=4):
-    C = len(classes)
-    image = np.zeros((8, 8, 3), np.uint8)
-    trace = SimpleNamespace(run=fake_run(classes), input_image=image, grid=(2, P // 2))
-    return LogitLens(
-        trace,
-        random_probabilities(L + 1, C),
-        random_probabilities(L + 1, P, C, seed=1),
-    )
 
 
 def test_short_names_are_the_shortest_unique_prefixes():
@@ -109,15 +87,17 @@ def test_most_predicted_classes_get_colours_and_strips():
 
 @pytest.mark.parametrize("classes", [CIFAR10, [f"class {i}" for i in range(40)]])
 def test_lens_payload_contains_every_layer_and_patch(classes):
-    data = make_lens(classes)
-    payload = logit_lens.to_payload(data)
+    L, P, C = 2, 4, len(classes)
+    predictions = random_probabilities(L + 1, C)
+    patches = random_probabilities(L + 1, P, C, seed=1)
+    payload = logit_lens.describe_predictions(classes, predictions, patches)
     shown = [classes.index(name) for name in payload["classes"]]
-    np.testing.assert_allclose(payload["answers"], data.predictions[:, shown], atol=1e-6)
+    assert len(shown) == (10 if C == 10 else 8)
+    np.testing.assert_allclose(payload["answers"], predictions[:, shown], atol=1e-6)
     names = np.array([each["name"] for each in payload["named"]])
-    expected = np.array(classes)[data.patches.argmax(2)]
+    expected = np.array(classes)[patches.argmax(2)]
     assert (names[np.array(payload["predicted"])] == expected).all()
-    np.testing.assert_allclose(payload["shares"], data.patches.max(2), atol=1e-6)
-    assert ("The 8 most probable of" in payload["captions"][0]) is (len(classes) > 12)
+    np.testing.assert_allclose(payload["shares"], patches.max(2), atol=1e-6)
 
 
 def test_heads_are_parsed_from_the_url_and_invalid_ones_ignored():
@@ -125,64 +105,38 @@ def test_heads_are_parsed_from_the_url_and_invalid_ones_ignored():
     assert head_ablation.parse_heads("3.1 1.4 0.1 1.0 -1.1 1.1.1 <b> . ² 1.²", 2, 3) == frozenset()
 
 
-def test_head_grid_contains_the_change_of_every_head():
-    effects = make_effects()
-    payload = head_ablation.to_payload(effects)
-    assert (payload["run"], payload["name"]) == ("vit", "airplane")
-    np.testing.assert_allclose(payload["change"], effects.logit_change, atol=1e-6)
-    np.testing.assert_allclose(payload["probability"], effects.probability_change, atol=1e-6)
-    assert "Change of the logit of airplane" in payload["caption"]
-    texts = {None: "is replaced by zeros", "32 test images": "its mean over 32 test images. Mean"}
-    for mean_of, text in texts.items():
-        assert text in head_ablation.describe_replacement(replace(effects, mean_source=mean_of))
-
-
-def test_head_list_is_cut_after_six_and_signs_are_formatted():
-    heads = {(layer, 0) for layer in range(8)}
-    assert head_ablation.list_heads(heads).endswith("layer 6 head 1 and 2 more")
-    signs = [format_signed(value) for value in (2.54, -2.54, -0.01, np.nan)]
-    assert signs == ["+2.5", "−2.5", "0.0", "–"] and format_signed(0.254, 2) == "+0.25"
+def test_head_grid_contains_the_change_of_every_head(context):
+    run, image = context.find_run("vit"), load_square(context, CAT)
+    for mode, source in (("zero", None), ("mean", "20 test images")):
+        effects = compute_head_effects(context, run, image, mode)
+        payload = head_ablation.payload(context, ViewState(CAT, "vit", {"head_replacement": mode}))
+        assert (payload["run"], payload["name"]) == ("vit", run.classes[effects.target])
+        assert payload["mean_source"] == source
+        np.testing.assert_allclose(payload["change"], effects.logit_change, atol=1e-6)
+        np.testing.assert_allclose(payload["probability"], effects.probability_change, atol=1e-6)
 
 
 def test_comparison_includes_the_new_prediction():
-    before, without = np.array([0.55, *[0.05] * 9]), np.full(10, 0.01)
-    without[9] = 0.91
-    text, card = head_ablation.comparison_blocks(
-        fake_run(CIFAR10), before, without, {(0, 0), (1, 1)}
-    )
-    assert text.text == "vit now predicts truck (91.0%; with all heads 5.0%)."
-    assert card.title == "Without layer 1 head 1, layer 2 head 2"
-    assert card.rows[0] == ("airplane", 0.55, 0.01) and card.rows[-1] == ("truck", 0.05, 0.91)
-    text, card = head_ablation.comparison_blocks(fake_run(CIFAR10), before, before, ())
-    assert text.text == head_ablation.NO_HEAD_OFF_MESSAGE and card.title == "All heads are on"
-
-
-@pytest.mark.parametrize(
-    ("gained", "lost", "verdict"),
-    [
-        (20, 30, "not significant"),
-        (20, 50, "the loss is significant"),
-        (50, 20, "the gain is significant"),
-    ],
-)
-def test_accuracy_change_within_its_interval_is_not_significant(gained, lost, verdict):
-    test = McNemarResult(800 - lost, gained, lost, 1000, p=math.nan)
-    text = head_ablation.describe_accuracy_change("vit", test, {(0, 0)})
-    assert verdict in text and "**80.0%** with all heads" in text
-    assert "without layer 1 head 1." in text
-    assert text.startswith("vit, accuracy on 1,000 test images")
+    before, after = np.array([0.55, *[0.05] * 9]), np.full(10, 0.01)
+    after[9] = 0.91
+    found = head_ablation.compare_predictions(CIFAR10, before, after)
+    assert found["rows"][0] == ["airplane", 0.55, 0.01]
+    assert found["rows"][found["predicted"]] == ["truck", 0.05, 0.91] and len(found["rows"]) == 6
+    found = head_ablation.compare_predictions(CIFAR10, before, before)
+    assert found["predicted"] == 0 and len(found["rows"]) == 5
 
 
 def test_comparison_follows_the_heads_in_the_state(context):
     state = ViewState(CAT, "vit", {"heads_off": "9.9 2.1", "head_replacement": "zero"})
-    _, card = head_ablation.comparison_payload(context, state)
-    assert card["title"] == "Without layer 2 head 1"
+    found = head_ablation.comparison_payload(context, state)
+    assert found["heads"] == [[2, 1]]
     run = context.find_run("vit")
     image = load_square(context, CAT)
     without = predict_without_heads(context, run, image, {(1, 0)}, "zero")
-    assert card["rows"][0][2] == pytest.approx(without[run.classes.index(card["rows"][0][0])])
-    _, card = head_ablation.comparison_payload(context, ViewState(CAT, "vit", {"heads_off": 3}))
-    assert card["title"] == "All heads are on"
+    for name, _, after in found["rows"]:
+        assert after == pytest.approx(without[run.classes.index(name)])
+    found = head_ablation.comparison_payload(context, ViewState(CAT, "vit", {"heads_off": 3}))
+    assert found["heads"] == []
     heads = [f"{layer}.1" for layer in range(1, 300)]  # longer than a name
     text = " ".join([*heads, "3.2"])
     assert ViewState(None, "vit", {"heads_off": text})[keys.HEADS_OFF] == text
@@ -191,8 +145,11 @@ def test_comparison_follows_the_heads_in_the_state(context):
 def test_accuracy_task_reports_its_progress_and_can_be_cancelled(context):
     state = ViewState(None, "vit", {"heads_off": "1.1"})
     reports = []
-    text = head_ablation.measure_accuracy(context, state, lambda *report: reports.append(report))
-    assert text.startswith("vit, accuracy on 20 test images: ") and "layer 1 head 1" in text
+    found = head_ablation.measure_accuracy(context, state, lambda *report: reports.append(report))
+    assert (found["run"], found["images"], found["heads"]) == ("vit", 20, [[1, 1]])
+    before, after = found["accuracies"]
+    assert found["change"] == pytest.approx(after - before)
+    assert found["interval"][0] <= found["change"] <= found["interval"][1]
     assert [report[:2] for report in reports] == [(20, 40), (40, 40), (40, 40)]
 
     def cancel(*_):

@@ -1,19 +1,62 @@
 // The parts of a model from the image to the prediction, drawn with the results of this image. A click on a part opens
 // its explanation by clicking the page's own controls.
 import { drawCaption, drawFoldedTable, formatSigned } from "../../../components/grid.js";
-import {
-  drawMarkdown,
-  drawValues,
-  findLargest,
-  formatProbability,
-  getColour,
-} from "../../../components/shared.js";
+import { drawMarkdown, drawValues, findLargest, formatProbability } from "../../../components/shared.js";
 import { markup, nothing, render } from "../../../markup.js";
 import * as store from "../../../store.js";
-import { fill, formatNumber } from "../../../texts.js";
+import { fillPlural, formatNumber } from "../../../texts.js";
+import { formatSignColour } from "../shared.js";
 
-const RESIDUAL_TEXT = "Residual stream";
-const LENS_TEXT = "Logit lens";
+// Titles and descriptions by kind, and links to a part of "Inside the model" or a section of Explore.
+const LINKS = {
+  patches: { title: "Patch embedding", part: "filters" },
+  stem: { title: "Patch embedding", part: "filters" },
+  tokens: { title: "Position embeddings", part: "positions" },
+  attention: { title: "One head", part: "one_head" },
+  head: { title: "Why this class?", section: "why" },
+  residual: { title: "Residual stream", part: "residual_stream" },
+  lens: { title: "Logit lens", part: "lens" },
+};
+const TITLES = {
+  patches: "Patch embedding",
+  stem: "Convolutional stem",
+  tokens: "Tokens and positions",
+  attention: "Multi-head self-attention",
+  mlp: "MLP",
+  norm: "Final LayerNorm",
+  head: "Classifier",
+  convolutions: "Convolutions",
+  linear: "Classifier",
+  layer: "Normalisation",
+};
+const DESCRIPTIONS = {
+  patches: ({ rows, columns, side, width }) =>
+    `${rows} x ${columns} patches of ${side} x ${side} pixels. Each becomes a token, a vector of ${width} numbers.`,
+  stem: ({ rows, columns, width }) =>
+    `Convolutions with overlapping receptive fields turn the pixels into ${rows} x ${columns} tokens of ${width} numbers.`,
+  tokens({ prefix, patches, tokens }) {
+    const names = prefix.join(", ") || "no special token";
+    return `${names[0].toUpperCase()}${
+      names.slice(1)
+    } and ${patches} patches: ${tokens} tokens. A learned position embedding is added to each. Bright: large norm.`;
+  },
+  attention: ({ heads, size, tokens }) =>
+    `${heads} heads of ${size} numbers. Each token attends to all ${tokens} tokens.`,
+  mlp: ({ width, hidden }) => `Processes each token separately: from ${width} to ${hidden} numbers and back.`,
+  norm: ({ width }) =>
+    `Scales the ${width} numbers of a token to mean 0 and variance 1, then applies a learned scale.`,
+  head: ({ answer, width, classes }) => `Maps ${answer} from ${width} numbers to ${classes} classes.`,
+  // Convolutional models, whose layers are shown
+  convolutions: ({ count, side, before, after, is_frozen: isFrozen, name }) =>
+    `${
+      fillPlural(count, "A layer", "{count} layers")
+    } of ${side} x ${side} filters: ${before} channels to ${after}${
+      isFrozen ? "; computed from images, not trained" : ""
+    } (\`${name}\`).`,
+  linear: ({ before, after, name }) =>
+    `Maps ${before} numbers, one per channel, to ${after} classes (\`${name}\`).`,
+  layer: ({ name }) => `Normalises the mean and variance of each channel (\`${name}\`).`,
+};
 
 function open({ part, section }) {
   if (part) document.querySelector(`#part input[value="${part}"]`)?.click();
@@ -63,8 +106,8 @@ function drawContributions({ steps, answers }) {
   const limit = findLargest(steps.contributions);
   return drawColumns(steps.contributions.map((each, i) => {
     const size = (50 * Math.abs(each)) / (limit || 1);
-    const colour = `rgb(${getColour(each > 0 ? 0.84 : 0.16).join(" ")})`;
-    const style = `height: ${size}%; ${each < 0 ? "top" : "bottom"}: 50%; background: ${colour}`;
+    const side = each < 0 ? "top" : "bottom";
+    const style = `height: ${size}%; ${side}: 50%; background: ${formatSignColour(each)}`;
     const title = `Layer ${i + 1} adds ${formatSigned(each)} to the logit of ${answers[0][0]}`;
     return markup`<span class="signed" title=${title}><i style=${style}></i><b>${
       formatSigned(each, 1)
@@ -74,10 +117,10 @@ function drawContributions({ steps, answers }) {
 
 function drawLens({ steps, answers }) {
   return drawColumns(steps.probabilities.map((each, i) => {
-    const values = { layer: i + 1, name: answers[0][0], probability: formatProbability(each) };
-    return markup`<span class="rising" title=${
-      fill("After layer {layer}: {name} {probability}", values)
-    }><i style="height: ${100 * each}%"></i><b>${(100 * each).toFixed(0)}</b></span>`;
+    const title = `After layer ${i + 1}: ${answers[0][0]} ${formatProbability(each)}`;
+    return markup`<span class="rising" title=${title}><i style="height: ${100 * each}%"></i><b>${
+      (100 * each).toFixed(0)
+    }</b></span>`;
   }));
 }
 
@@ -85,26 +128,30 @@ const isInLayers = ({ kind }) => ["attention", "mlp"].includes(kind);
 
 // The layers: their parts, and what each layer adds to the prediction.
 function drawLayers(value) {
-  const { answers, parts, repeated, steps } = value;
+  const { answers, parts, steps } = value;
   const [attention, ...others] = parts.filter(isInLayers);
-  const name = answers[0]?.[0];
-  const residual = {
-    title: RESIDUAL_TEXT,
-    description: `Contribution of each layer to the logit of ${name ?? ""}.`,
-    link: { title: RESIDUAL_TEXT, part: "residual_stream" },
-  };
-  const reading = {
-    title: LENS_TEXT,
-    description: `Probability of ${name ?? ""} after each layer, in percent.`,
-    link: { title: LENS_TEXT, part: "lens" },
-  };
+  const name = answers[0]?.[0] ?? "";
+  const drawSteps = (link, description, strip) =>
+    drawBox({ title: link.title, description, link }, { strip });
   const numbers = drawColumns(steps.maps.map((_, i) => markup`<b>${i + 1}</b>`));
   return markup`<div class="layers">
-    <p><span>${repeated}</span>${numbers}</p>
+    <p><span>${steps.maps.length} layers (blocks) in sequence</span>${numbers}</p>
     ${drawBox(attention, { strip: drawMaps(value) })}
     ${others.map((part) => drawBox(part))}
-    ${steps.contributions.length ? drawBox(residual, { strip: drawContributions(value) }) : nothing}
-    ${steps.probabilities.length ? drawBox(reading, { strip: drawLens(value) }) : nothing}
+    ${
+    steps.contributions.length
+      ? drawSteps(
+        LINKS.residual,
+        `Contribution of each layer to the logit of ${name}.`,
+        drawContributions(value),
+      )
+      : nothing
+  }
+    ${
+    steps.probabilities.length
+      ? drawSteps(LINKS.lens, `Probability of ${name} after each layer, in percent.`, drawLens(value))
+      : nothing
+  }
   </div>`;
 }
 
@@ -153,9 +200,19 @@ function drawSizes({ parts }) {
   return drawFoldedTable("Parameters and multiply-adds", ["part", "parameters", "multiply-adds"], rows);
 }
 
-function draw(place, value) {
-  const flow = (value.steps ? drawTransformer : drawConvolutional)(value);
-  render(markup`${drawCaption(value.caption)}<ol class="flow">${flow}</ol>${drawSizes(value)}`, place);
+function draw(place, data) {
+  const parts = data.parts.map((part) => ({
+    ...part,
+    title: TITLES[part.kind],
+    description: DESCRIPTIONS[part.kind](part.sizes),
+    link: LINKS[part.kind],
+  }));
+  const value = { ...data, parts };
+  const caption = data.steps
+    ? "From the image to the prediction. Click a part to open it."
+    : `'${data.run}' is convolutional: it has no tokens and no attention.`;
+  const flow = (data.steps ? drawTransformer : drawConvolutional)(value);
+  render(markup`${drawCaption(caption)}<ol class="flow">${flow}</ol>${drawSizes(value)}`, place);
 }
 
 store.define("architecture", { skeleton: "figures", render: draw });

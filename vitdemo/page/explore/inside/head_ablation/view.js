@@ -1,5 +1,6 @@
 // Head ablation: a button for each head, coloured by its effect on the prediction; a pressed button means "off".
 // `state.heads_off` lists the heads that are off, such as "3.1 4.2" (layer.head, from 1).
+import { createDocument } from "../../../components/documents.js";
 import {
   drawAbout,
   drawCaption,
@@ -13,12 +14,13 @@ import {
   drawMarkdown,
   drawNotice,
   findLargest,
+  formatProbability,
   getColour,
 } from "../../../components/shared.js";
 import { createTaskPanel } from "../../../components/task_panel.js";
-import { makeElement, markup, nothing, render as draw } from "../../../markup.js";
+import { makeElement, markup, render as draw } from "../../../markup.js";
 import * as store from "../../../store.js";
-import { fill } from "../../../texts.js";
+import { formatNumber } from "../../../texts.js";
 
 // --- the heads that are off, which belong to a model ---
 
@@ -40,83 +42,131 @@ function toggle(value, pick) {
 
 // --- the grid of effects ---
 
-function drawHeadGrid(value, heads) {
-  const { name, change, probability } = value;
+function drawHeadGrid(data, heads) {
+  const { name, change, probability } = data;
   const limit = findLargest(change.flat());
+  const makeCell = (effect, l, h) => {
+    const pick = `${l + 1}.${h + 1}`;
+    const [isOff, logit] = [heads.has(pick), formatSigned(effect)];
+    return {
+      text: isOff ? "off" : logit,
+      pick,
+      pressed: isOff,
+      label: `Layer ${l + 1}, head ${h + 1}, ${
+        isOff ? "off" : "on"
+      }. Effect of switching off only this head: logit of ${name} ${logit}, probability ${
+        formatSigned(100 * probability[l][h], 1)
+      } percentage points`,
+      rgb: getColour(limit > 0 ? (1 - effect / limit) / 2 : 0.5), // the head supports the class if the logit drops without the head
+    };
+  };
   const rows = change.map((line, l) => ({
     name: `layer ${l + 1}`,
-    cells: line.map((effect, h) => {
-      const pick = `${l + 1}.${h + 1}`;
-      const isOff = heads.has(pick);
-      const numbers = {
-        layer: l + 1,
-        head: h + 1,
-        name,
-        logit: formatSigned(effect),
-        points: formatSigned(100 * probability[l][h], 1),
-      };
-      return {
-        text: isOff ? "off" : formatSigned(effect),
-        pick,
-        pressed: isOff,
-        label: fill(
-          isOff
-            ? "Layer {layer}, head {head}, off. Effect of switching off only this head: logit of {name} {logit}, probability {points} percentage points"
-            : "Layer {layer}, head {head}, on. Effect of switching off only this head: logit of {name} {logit}, probability {points} percentage points",
-          numbers,
-        ),
-        rgb: getColour(limit > 0 ? (1 - effect / limit) / 2 : 0.5), // the head supports the class if the logit drops without the head
-      };
-    }),
+    cells: line.map((effect, h) => makeCell(effect, l, h)),
   }));
   const columns = change[0].map((_, h) => ({ text: h + 1 }));
   return [
     drawGrid(
       { caption: "Columns are heads.", corner: "", columns, rows, look: "vd-heads" },
-      (pick) => toggle(value, pick),
+      (pick) => toggle(data, pick),
     ),
     drawScale(formatSigned(-limit), formatSigned(limit), " (change of the logit; white: no change)", true),
   ];
 }
 
-function render(element, value, state) {
-  const makeRow = (line, l) => [String(l + 1), ...line.map((change) => formatSigned(100 * change))];
-  const head = [
-    "layer",
-    ...value.change[0].map((_, h) => `head ${h + 1}`),
-  ];
+// The limits of the effects, with the replacement of a head's output.
+function describeReplacement({ mean_source: source }) {
+  const replacement = source
+    ? `The output of a head that is off is replaced by its mean over ${source}. Mean ablation removes only the part of the output that depends on the image.`
+    : "The output of a head that is off is replaced by zeros. Zero ablation also removes the part of the output that is the same for every image.";
+  return `A head without an effect may still be important, because other heads can compensate for it. ${replacement}`;
+}
+
+function renderEffects(element, data, state) {
+  const { change, name, probability } = data;
+  const makeRow = (line, l) => [String(l + 1), ...line.map((each) => formatSigned(100 * each))];
   draw(
-    markup`${drawCaption(value.caption)}${drawHeadGrid(value, parseHeads(value, state.heads_off))}${
-      drawFoldedTable(
-        `Effect of each head on the probability of ${value.name}, in percentage points`,
-        head,
-        value.probability.map(makeRow),
+    markup`${
+      drawCaption(
+        `Change of the logit of ${name} if only this head is switched off. Orange heads support the class, purple heads oppose it.`,
       )
-    }${drawAbout(value.about)}`,
+    }${drawHeadGrid(data, parseHeads(data, state.heads_off))}${
+      drawFoldedTable(
+        `Effect of each head on the probability of ${name}, in percentage points`,
+        ["layer", ...change[0].map((_, h) => `head ${h + 1}`)],
+        probability.map(makeRow),
+      )
+    }${drawAbout(describeReplacement(data))}`,
     element,
   );
+}
+
+// --- the prediction without the heads ---
+
+const MAX_LISTED = 6; // heads in a sentence
+
+function listHeads(heads) {
+  const names = heads.slice(0, MAX_LISTED).map(([layer, head]) => `layer ${layer} head ${head}`).join(", ");
+  return heads.length > MAX_LISTED ? `${names} and ${heads.length - MAX_LISTED} more` : names;
+}
+
+// Blocks of a document that compare the probabilities with all heads and without some heads.
+function describeComparison({ run, heads, rows, predicted }) {
+  const [name, before, after] = rows[predicted].map((each, i) => (i ? formatProbability(each) : each));
+  const text = `${run} ${predicted ? "now" : "still"} predicts ${name} (${after}; with all heads ${before}).`;
+  return [
+    {
+      kind: "Text",
+      text: heads.length ? text : "Click heads to switch them off; click again to switch them on.",
+      told: true,
+    },
+    {
+      kind: "ProbabilityChange",
+      title: heads.length ? `Without ${listHeads(heads)}` : "All heads are on",
+      rows,
+      heads: ["all heads", "without"],
+    },
+  ];
+}
+
+function createComparison(element) {
+  element.classList.add("article");
+  const drawBlocks = createDocument(element);
+  return {
+    render: (data) => drawBlocks(describeComparison(data)),
+    showError: () => drawBlocks([]), // the grid shows the same error
+  };
 }
 
 // --- the accuracy without the heads ---
 
 const TASK = "head_ablation.accuracy";
+
+// The accuracies of a model with all heads and without `heads`, and the significance of the change. The text contains
+// model and heads, because the user may have made other choices since.
+export function describeAccuracies({ run, heads, images, accuracies, change, interval: [low, high] }) {
+  const [before, after] = accuracies.map(formatProbability);
+  const [points, from, to] = [change, low, high].map((share) => formatSigned(100 * share, 1));
+  const verdict = low <= 0 && high >= 0
+    ? "The interval contains 0: the change is not significant."
+    : `The interval excludes 0: the ${change < 0 ? "loss" : "gain"} is significant.`;
+  return `${run}, accuracy on ${
+    formatNumber(images)
+  } test images: **${before}** with all heads, **${after}** without ${
+    listHeads(heads)
+  }. Change: ${points} percentage points, 95% confidence interval ${from} to ${to}. ${verdict}`;
+}
+
 const drawEnd = ({ data, error }) =>
   data
-    ? markup`<p role="status">${drawMarkdown(data)}</p>`
+    ? markup`<p role="status">${drawMarkdown(describeAccuracies(data))}</p>`
     : drawNotice(error ?? "The measurement was cancelled.");
 const starts = [{ id: "measure-accuracy", text: "Measure accuracy on test images", task: TASK }];
 const panel = createTaskPanel({ starts, unit: "predictions", getWatched: () => ["model"], drawEnd });
 panel.buttons.prepend(makeElement(drawActionButton("Switch all heads on", () => switchOff(""))));
 
-store.define("head_ablation", {
-  skeleton: "tiles",
-  follows: ["heads_off"],
-  render,
-});
-// The grid shows the same error.
-store.defineDocument("head_ablation.comparison", {
-  showError: (element) => draw(nothing, element),
-});
+store.define("head_ablation", { skeleton: "tiles", follows: ["heads_off"], render: renderEffects });
+store.define("head_ablation.comparison", { create: createComparison });
 store.define(TASK, {
   render: (element) => draw([panel.buttons, panel.progress], element),
 });

@@ -2,12 +2,11 @@
 
 The payload contains all layers, so `view.js` can show another layer without a request:
 
-    {"run": str, "seen": file, "grid": [rows, columns], "captions": [caption, for patches],
-     "about": str, "classes": [names], "answers": (L+1, classes),
-     "named": [{"name", "short", "colour"}, ...],
+    {"run": str, "seen": file, "grid": [rows, columns], "total": C, "classes": [names of K classes],
+     "answers": (L+1, K), "named": [{"name", "short", "colour"}, ...],
      "predicted": (L+1, P) of "named", "shares": (L+1, P)}
 
-Letters: L layers, P patches, C classes.
+Letters: L layers, P patches, C classes, of which K are shown.
 """
 
 from collections import Counter
@@ -16,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vitdemo.context import AppContext
-from vitdemo.explain.logit_lens import LogitLens, compute_logit_lens
+from vitdemo.explain.logit_lens import compute_logit_lens
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ImageFile, load_trace, round_numbers
 from vitdemo.page.feature import Feature
@@ -32,51 +31,43 @@ CLASS_COLOURS = (
     *("#cc6677", "#332288", "#ddcc77", "#117733", "#88ccee"),
     *("#882255", "#44aa99", "#999933", "#aa4499", "#dddddd"),
 )
-LENS_CAPTION = (
-    "The classifier head is applied to the tokens after each layer. The last column is the "
-    "model's prediction. Click a layer number to choose the layer."
-)
-LENS_PATCHES_CAPTION = "The same classifier head is applied to each patch token."
-ABOUT_LENS = (
-    "The final LayerNorm and the classifier head were trained only on the output of the last "
-    "layer, so the other columns are approximations. The class of a patch token is not a label of "
-    "the patch, because each token contains information from other patches. A classifier head for "
-    "the class token was not trained on patch tokens."
-)
 
 
 @needs(keys.IMAGE, keys.MODEL)
 def payload(context: AppContext, state: ViewState) -> dict:
     trace = load_trace(context, state)
-    return to_payload(compute_logit_lens(context.load_model(trace.run), trace))
+    lens = compute_logit_lens(context.load_model(trace.run), trace)
+    return {
+        "run": trace.run.name,
+        "seen": ImageFile(trace.input_image),
+        "grid": list(trace.grid),
+        "total": len(trace.run.classes),
+        **describe_predictions(trace.run.classes, lens.predictions, lens.patches),
+    }
 
 
 FEATURE = Feature({VIEW: payload})
 
 
-def to_payload(lens: LogitLens) -> dict:
-    """Convert a logit lens to its payload, with only the most probable of many classes."""
-    shown, classes = select_classes(lens.predictions), lens.trace.run.classes
-    rest = f" The {len(shown)} most probable of {len(classes)} classes are shown."
-    colours, short_names = assign_class_colours(lens.patches), abbreviate_names(classes)
-    named, predicted = np.unique(lens.patches.argmax(2), return_inverse=True)
+def describe_predictions(
+    classes: Sequence[str], predictions: np.ndarray, patches: np.ndarray
+) -> dict:
+    """Return the probabilities `predictions` (L+1, C) and `patches` (L+1, P, C) for the payload.
+
+    Only the most probable of many classes are shown.
+    """
+    shown = select_classes(predictions)
+    colours, short_names = assign_class_colours(patches), abbreviate_names(classes)
+    named, predicted = np.unique(patches.argmax(2), return_inverse=True)
     return {
-        "run": lens.trace.run.name,
-        "seen": ImageFile(lens.trace.input_image),
-        "grid": list(lens.trace.grid),
-        "captions": [
-            LENS_CAPTION + (rest if len(shown) < len(classes) else ""),
-            LENS_PATCHES_CAPTION,
-        ],
-        "about": ABOUT_LENS,
         "classes": [classes[c] for c in shown],
-        "answers": round_numbers(lens.predictions[:, shown], PROBABILITY_DIGITS),
+        "answers": round_numbers(predictions[:, shown], PROBABILITY_DIGITS),
         "named": [
             {"name": classes[c], "short": short_names[c], "colour": colours[c]}
             for c in named.tolist()
         ],
-        "predicted": predicted.reshape(lens.patches.shape[:2]).tolist(),
-        "shares": round_numbers(lens.patches.max(2), PROBABILITY_DIGITS),
+        "predicted": predicted.reshape(patches.shape[:2]).tolist(),
+        "shares": round_numbers(patches.max(2), PROBABILITY_DIGITS),
     }
 
 

@@ -11,33 +11,31 @@ import {
 import { formatProbability, getColour, makeRange } from "../../../components/shared.js";
 import { markup, render as draw } from "../../../markup.js";
 import * as store from "../../../store.js";
-import { fill } from "../../../texts.js";
 
+const EMBEDDING = "lens.embedding"; // state key: whether the input of the first layer is shown, not the page's layer
 const APPROXIMATE = "Approximate";
-// The text `after` for a layer, or `before` for the input of the first layer.
-const describeLayer = (layer, after, before, values = {}) =>
-  fill(layer ? after : before, { layer, ...values });
-let drawnLayer = null;
+const ABOUT =
+  "The final LayerNorm and the classifier head were trained only on the output of the last layer, so the other columns are approximations. The class of a patch token is not a label of the patch, because each token contains information from other patches. A classifier head for the class token was not trained on patch tokens.";
+
+function describeStrip({ classes, total }) {
+  const rest = classes.length < total
+    ? ` The ${classes.length} most probable of ${total} classes are shown.`
+    : "";
+  return `The classifier head is applied to the tokens after each layer. The last column is the model's prediction. Click a layer number to choose the layer.${rest}`;
+}
+
+const describeLayer = (layer) => (layer ? `after layer ${layer}` : "before the first layer");
 
 function drawStrip({ answers, classes }, layer, choose) {
   const columns = answers.map((_, i) => ({
     text: i,
-    label: describeLayer(
-      i,
-      "After layer {layer}: show the classes of the patches",
-      "Layer 0, before the first layer: show the classes of the patches",
-    ),
+    label: `${i ? `After layer ${i}` : "Layer 0, before the first layer"}: show the classes of the patches`,
     pick: String(i),
     pressed: i === layer,
   }));
   const makeCell = (share, name, i) => ({
     text: (100 * share).toFixed(0),
-    label: describeLayer(
-      i,
-      "After layer {layer}: {name} {probability}",
-      "Before the first layer: {name} {probability}",
-      { name, probability: formatProbability(share) },
-    ),
+    label: `${i ? `After layer ${i}` : "Before the first layer"}: ${name} ${formatProbability(share)}`,
     rgb: getColour(share, false),
   });
   const rows = classes.map((name, c) => ({
@@ -67,11 +65,7 @@ function drawPatches(value, layer) {
     label: `Row ${row}, column ${column}: ${predicted[p].name} ${formatProbability(shares[p])}`,
   });
   const map = drawGrid({
-    caption: describeLayer(
-      layer,
-      "Predicted class of each patch, after layer {layer}",
-      "Predicted class of each patch, before the first layer",
-    ),
+    caption: `Predicted class of each patch, ${describeLayer(layer)}`,
     rows: makeRows(makeCell).map((cells) => ({ cells })),
     look: "vd-patches",
     style: `--columns: ${columns}`,
@@ -83,38 +77,41 @@ function drawPatches(value, layer) {
   const counts = new Map();
   for (const each of predicted) counts.set(each, (counts.get(each) ?? 0) + 1);
   const legend = [...counts].sort(([, a], [, b]) => b - a).map(([{ name, short, colour }, count]) => {
-    const words = ` ${name}: ${count} of ${rows * columns}`;
-    return markup`<li><i style=${formatCellStyle(parseHex(colour))}>${short}</i>${words}</li>`;
+    const text = ` ${name}: ${count} of ${rows * columns}`;
+    return markup`<li><i style=${formatCellStyle(parseHex(colour))}>${short}</i>${text}</li>`;
   });
   const numbers = makeRows((p) => `${predicted[p].name} ${(100 * shares[p]).toFixed(1)}`);
   return markup`<div id="lens-patches">
-    ${drawCaption(value.captions[1], APPROXIMATE)}
+    ${drawCaption("The same classifier head is applied to each patch token.", APPROXIMATE)}
     <div class="vd-pair">${figure}${map}</div>
     <ul class="classes">${legend}</ul>
     ${drawFoldedGrid("Class and probability of each patch, in percent", "row", numbers)}
   </div>`;
 }
 
-let isBeforeFirst = false; // whether the embedding is shown, which is not on the page's slider
+function create(element) {
+  let shown = null; // the page's layer in the last drawing
 
-store.define("logit_lens", {
-  skeleton: "rows",
-  follows: ["layer"],
-  render(element, value, state) {
-    const choose = (layer) => {
-      if (layer) store.chooseLayer(layer);
-      isBeforeFirst = !layer;
-      this.render(element, value, store.state);
-    };
-    if (state.layer !== drawnLayer) isBeforeFirst = false;
-    drawnLayer = state.layer;
-    const last = value.answers.length - 1;
-    const layer = isBeforeFirst ? 0 : Math.min(state.layer || last, last);
+  function choose(layer) {
+    store.set({ [EMBEDDING]: !layer });
+    if (layer) store.chooseLayer(layer);
+  }
+
+  function render(data, state) {
+    const isOtherLayer = shown !== null && shown !== state.layer;
+    shown = state.layer;
+    if (isOtherLayer && state[EMBEDDING]) return store.set({ [EMBEDDING]: false }); // which draws again
+    const last = data.answers.length - 1;
+    const layer = state[EMBEDDING] ? 0 : Math.min(state.layer || last, last);
     draw(
-      markup`${drawCaption(value.captions[0], APPROXIMATE)}${drawStrip(value, layer, choose)}${
-        drawPatches(value, layer)
-      }${drawAbout(value.about)}`,
+      markup`${drawCaption(describeStrip(data), APPROXIMATE)}${drawStrip(data, layer, choose)}${
+        drawPatches(data, layer)
+      }${drawAbout(ABOUT)}`,
       element,
     );
-  },
-});
+  }
+
+  return { render };
+}
+
+store.define("logit_lens", { skeleton: "rows", follows: ["layer", EMBEDDING], create });

@@ -1,7 +1,7 @@
 // One head, number by number: all results follow from the queries, keys and values of one layer.
 // Another head, query or key is computed here; another layer needs one request.
 import { drawCaption, drawFoldedTable, formatSigned } from "../../../components/grid.js";
-import { createFileView, decodeValues } from "../../../components/matrices.js";
+import { decodeValues } from "../../../components/matrices.js";
 import {
   drawValues,
   findLargest,
@@ -12,48 +12,74 @@ import {
 } from "../../../components/shared.js";
 import { makeElement, markup, render } from "../../../markup.js";
 import * as store from "../../../store.js";
-import { fill } from "../../../texts.js";
+import { createFileView, drawSelect } from "../shared.js";
 
+const [HEAD, QUERY, KEY] = ["head", "query", "key"].map((name) => `one_head.${name}`);
 const STRONGEST = 5;
-let place = null; // the element of the view
-let layer = null; // {value (the payload), numbers, size (N), width (D/H), heads}
-let choices = null; // the three <select> elements {head, query, key}
-let pointed = null; // the key under the pointer; null: the chosen key
-let chosenFor = ""; // run and sizes for which the choices are valid
-const findPart = (name) => place.querySelector("." + name);
 
-const getVector = (which, h, n) => {
-  const { numbers, size, width, heads } = layer;
+// --- the layer: the fields of its `data` (the payload), `numbers`, `size` (N), `width` (D/H) and `tokens` ---
+
+// The tokens as { code, name }. A code is the value of a state key.
+const listTokens = ({ prefix, grid: [rows, columns] }) => [
+  ...prefix.map((name, i) => ({ code: `t${i}`, name })),
+  ...makeRange(rows * columns, (p) => {
+    const [row, column] = [Math.floor(p / columns) + 1, (p % columns) + 1];
+    return { code: `${row},${column}`, name: `patch row ${row}, column ${column}` };
+  }),
+];
+
+function makeLayer(data, file) {
+  const [size, width] = [file.rows, file.columns];
+  return { ...data, data, numbers: decodeValues(file), size, width, tokens: listTokens(data) };
+}
+
+function getVector({ numbers, size, width, heads }, which, h, n) {
   const at = ((which * heads + h) * size + n) * width;
   return numbers.subarray(at, at + width);
-};
+}
+
 const computeDotProduct = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
 const computeProducts = (a, b) => a.map((value, i) => value * b[i]);
 
-function getName(n) {
-  const { prefix, grid: [, columns] } = layer.value;
-  if (n < prefix.length) return prefix[n];
-  const p = n - prefix.length;
-  return `patch row ${Math.floor(p / columns) + 1}, column ${(p % columns) + 1}`;
-}
-
 // Dot products, scores and weights (N) of one query, and the head's output for its token.
-function computeHead(h, n) {
-  const q = getVector(0, h, n);
-  const dots = Array.from({ length: layer.size }, (_, j) => computeDotProduct(q, getVector(1, h, j)));
-  const scores = dots.map((value) => value * layer.value.scale);
+function computeHead(layer, h, n) {
+  const q = getVector(layer, 0, h, n);
+  const dots = makeRange(layer.size, (j) => computeDotProduct(q, getVector(layer, 1, h, j)));
+  const scores = dots.map((value) => value * layer.scale);
   const top = Math.max(...scores);
   const powers = scores.map((score) => Math.exp(score - top));
   const total = powers.reduce((sum, value) => sum + value, 0);
   const weights = powers.map((value) => value / total);
   const output = new Float32Array(layer.width);
   weights.forEach((weight, j) =>
-    getVector(2, h, j).forEach((value, i) => {
+    getVector(layer, 2, h, j).forEach((value, i) => {
       output[i] += weight * value;
     })
   );
   return { dots, scores, weights, output, total: total * Math.exp(top) };
 }
+
+// The patch with the largest attention weight of a query in the first head.
+function findStrongest(layer, n) {
+  const patches = computeHead(layer, 0, n).weights.slice(layer.prefix.length);
+  return layer.prefix.length + patches.indexOf(Math.max(...patches));
+}
+
+// Indices of the chosen head, query and key. Values that the model does not have are replaced: the query by the class
+// token or a central patch, and the key by the strongest patch of this query.
+function findChoices(layer, state) {
+  const { heads, prefix, grid: [rows, columns], tokens } = layer;
+  const findToken = (key) => tokens.findIndex(({ code }) => code === state[key]);
+  const start = prefix.length ? 0 : Math.floor(rows / 2) * columns + Math.floor(columns / 2);
+  const [query, key] = [findToken(QUERY), findToken(KEY)];
+  return {
+    h: Math.min(state[HEAD], heads) - 1,
+    n: query < 0 ? start : query,
+    j: key < 0 ? findStrongest(layer, start) : key,
+  };
+}
+
+// --- drawing ---
 
 function drawStrip(name, values, limit) {
   const label = `${name}: ${values.length} numbers from ${formatSigned(Math.min(...values))} to ${
@@ -73,163 +99,136 @@ const drawStep = (title, ...content) =>
     content.map((each) => (typeof each === "string" ? markup`<div>${each}</div>` : each))
   }</li>`;
 
-function drawSteps(h, n, j, found) {
-  const [q, k, v] = [getVector(0, h, n), getVector(1, h, j), getVector(2, h, j)];
+function formatPlain(number) {
+  if (number < 1e-3 || number >= 1e6) return number.toExponential(2);
+  return Number(number.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 });
+}
+
+const computeShare = (one, all) => computeDotProduct(one, all) / computeDotProduct(all, all);
+
+function drawSteps(layer, { h, n, j }, found) {
+  const { scale, size, width } = layer;
+  const [q, k, v] = [getVector(layer, 0, h, n), getVector(layer, 1, h, j), getVector(layer, 2, h, j)];
   const [terms, handed] = [computeProducts(q, k), v.map((value) => value * found.weights[j])];
   const both = Math.max(findLargest(q), findLargest(k));
   const output = findLargest(found.output);
-  const values = {
-    count: layer.size,
-    width: layer.width,
-    query: getName(n),
-    key: getName(j),
-    dot: formatSigned(found.dots[j]),
-    factor: layer.value.scale.toFixed(4),
-    score: formatSigned(found.scores[j]),
-    power: formatPlain(Math.exp(found.scores[j])),
-    total: formatPlain(found.total),
-    percent: formatSigned(100 * computeShare(handed, found.output)),
-  };
-  const weight = markup`<b class="weight">${formatPercent(found.weights[j])}</b>`;
-  const fillText = (text) => fill(text, values);
+  const [query, key] = [n, j].map((token) => layer.tokens[token].name);
+  const [dot, score] = [formatSigned(found.dots[j]), formatSigned(found.scores[j])];
+  const power = formatPlain(Math.exp(found.scores[j]));
+  const percent = formatSigned(100 * computeShare(handed, found.output));
   return [
     drawStep(
       "Query and key, number by number",
       drawStrip("query q", q, both),
       drawStrip("key k", k, both),
       drawStrip("products", terms, null),
-      fillText("The sum of the products is the dot product q · k = {dot}."),
+      `The sum of the products is the dot product q · k = ${dot}.`,
     ),
     drawStep(
       "Scale",
-      fillText(
-        "The dot product divided by √{width}, the square root of the head's width, is the score: {dot} × {factor} = {score}.",
-      ),
+      `The dot product divided by √${width}, the square root of the head's width, is the score: ${dot} × ${
+        scale.toFixed(4)
+      } = ${score}.`,
     ),
     drawStep(
       "Softmax",
-      fillText("e to the power of the score, divided by the sum over all {count} keys: {power} / {total} = "),
-      weight,
-      fillText("This is the attention weight from the {query} to the {key}."),
+      `e to the power of the score, divided by the sum over all ${size} keys: ${power} / ${
+        formatPlain(found.total)
+      } = `,
+      markup`<b class="weight">${formatPercent(found.weights[j])}</b>`,
+      `This is the attention weight from the ${query} to the ${key}.`,
     ),
     drawStep(
       "Values, weighted and added",
       drawStrip("value v", v, null),
       drawStrip("weight × v", handed, output),
       drawStrip("sum of all", found.output, output),
-      fillText(
-        "The sum over all {count} tokens is the output of this head for the {query}. This key contributes {percent}% of the output, measured along the direction of the output.",
-      ),
+      `The sum over all ${size} tokens is the output of this head for the ${query}. This key contributes ${percent}% of the output, measured along the direction of the output.`,
     ),
   ];
 }
 
-function formatPlain(number) {
-  if (number < 1e-3 || number >= 1e6) return number.toExponential(2);
-  return Number(number.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 });
+function drawStrongest({ tokens }, n, weights) {
+  const order = weights.map((_, i) => i).sort((a, b) => weights[b] - weights[a]);
+  const drawKey = (i) => markup`<li><span>${tokens[i].name}</span><b>${formatPercent(weights[i])}</b></li>`;
+  return markup`<ol class="strongest"><li><strong>Keys with the largest weights for the ${
+    tokens[n].name
+  }</strong></li>${order.slice(0, STRONGEST).map(drawKey)}</ol>`;
 }
-const computeShare = (one, all) => computeDotProduct(one, all) / computeDotProduct(all, all);
 
-function draw() {
-  const [h, n] = [Number(choices.head.value), Number(choices.query.value)];
-  const j = pointed ?? Number(choices.key.value);
-  const found = computeHead(h, n);
-  const prefix = layer.value.prefix.length;
-  drawValues(findPart("map canvas"), found.weights.slice(prefix), layer.value.grid);
-  for (const [name, token] of [["query", n], ["key", j]]) {
-    placeRing(findPart(`ring.${name}`), layer.value.grid, token - prefix);
-  }
-  render(drawSteps(h, n, j, found), findPart("steps"));
-  const order = found.weights.map((_, i) => i).sort((a, b) => found.weights[b] - found.weights[a]);
-  const most = order.slice(0, STRONGEST).map((i) =>
-    markup`<li><span>${getName(i)}</span><b>${formatPercent(found.weights[i])}</b></li>`
-  );
-  const title = `Keys with the largest weights for the ${getName(n)}`;
-  render(markup`<li><strong>${title}</strong></li>${most}`, findPart("strongest"));
-  if (pointed !== null) return; // the table follows the chosen key, not the pointer
-  const columns = ["key token", "q · k", "score", "weight, %"];
-  const rows = found.weights.map((weight, i) => [
-    getName(i),
-    formatSigned(found.dots[i], 4),
-    formatSigned(found.scores[i], 4),
+function drawNumbers({ tokens }, { dots, scores, weights }) {
+  const rows = weights.map((weight, i) => [
+    tokens[i].name,
+    formatSigned(dots[i], 4),
+    formatSigned(scores[i], 4),
     (100 * weight).toFixed(4),
   ]);
-  render(drawFoldedTable("Attention weights of the query token", columns, rows), findPart("numbers"));
+  const columns = ["key token", "q · k", "score", "weight, %"];
+  return drawFoldedTable("Attention weights of the query token", columns, rows);
 }
 
-function point(key) {
-  pointed = key;
-  draw();
-}
-
-// Return the patch with the largest attention weight of a query in the first head.
-function findStrongest(n) {
-  const { weights } = computeHead(0, n);
-  const patches = weights.slice(layer.value.prefix.length);
-  return weights.length - patches.length + patches.indexOf(Math.max(...patches));
-}
-
-// Offer all heads and tokens. For the same model, keep the user's choices.
-function createChoices({ run, heads, prefix, grid: [rows, columns] }) {
-  const asking = prefix.length ? 0 : Math.floor(rows / 2) * columns + Math.floor(columns / 2);
-  const names = { head: (i) => String(i + 1), query: getName, key: getName };
-  const first = { head: 0, query: asking, key: findStrongest(asking) };
-  const isSame = chosenFor === `${run} ${heads} ${layer.size}`;
-  chosenFor = `${run} ${heads} ${layer.size}`;
-  choices = Object.fromEntries(
-    Object.entries(names).map(([name, label]) => {
-      const count = name === "head" ? heads : layer.size;
-      const options = makeRange(count, (i) => markup`<option value=${i}>${label(i)}</option>`);
-      const select = makeElement(markup`<select class="vd-select ${name}">${options}</select>`);
-      select.value = isSame ? choices[name].value : String(first[name]);
-      select.addEventListener("change", () => point(null));
-      return [name, select];
-    }),
-  );
-}
-
-function drawMap({ run, seen }) {
-  const findToken = (event) =>
-    layer.value.prefix.length + findPatch(findPart("map"), layer.value.grid, event);
-  const move = (event) => point(findToken(event));
-  const click = (event) => {
-    choices.query.value = String(findToken(event));
-    draw();
-  };
-  return markup`<div class="map" @pointermove=${move} @pointerleave=${() => point(null)} @click=${click}>
-    <img src=${seen.url} alt="Input image of ${run} with the attention weights of the chosen query"><canvas></canvas>
-    <i class="ring query"></i><i class="ring key"></i>
+function drawChoices({ heads, tokens }, { h, n, j }) {
+  const names = tokens.map(({ code, name }) => [code, name]);
+  return markup`<div class="choices">
+    <label>Head ${
+    drawSelect(HEAD, makeRange(heads, (i) => [i + 1, String(i + 1)]), h + 1, "head")
+  }</label><label>Query token ${drawSelect(QUERY, names, tokens[n].code, "query")}</label><label>Key token ${
+    drawSelect(KEY, names, tokens[j].code, "key")
+  }</label>
   </div>`;
 }
 
-function drawLayout(value) {
-  createChoices(value);
-  const labels = [["Head", choices.head], ["Query token", choices.query], ["Key token", choices.key]];
-  render(
-    markup`${drawCaption(value.caption)}
-      <div class="choices">${
-      labels.map(([text, select]) => markup`<label>${`${text} `}${select}</label>`)
-    }</div>
-      <div class="both">
-        <figure>${
-      drawMap(value)
-    }<figcaption>Attention weights of the query token. Point at a patch to use it as the key; click to use it as the query.</figcaption><ol class="strongest"></ol></figure>
-        <ol class="steps" aria-live="polite"></ol>
-      </div>
-      <div class="numbers"></div>`,
-    place,
-  );
+function create(element) {
+  let layer = null;
+  let pointed = null; // the key under the pointer; null: the chosen key
+
+  function point(key) {
+    pointed = key;
+    draw();
+  }
+
+  function drawMap({ run, seen, grid, prefix, tokens }) {
+    const findToken = (event) => prefix.length + findPatch(event.currentTarget, grid, event);
+    const move = (event) => point(findToken(event));
+    const click = (event) => store.set({ [QUERY]: tokens[findToken(event)].code });
+    return markup`<div class="map" @pointermove=${move} @pointerleave=${() => point(null)} @click=${click}>
+      <img src=${seen.url} alt="Input image of ${run} with the attention weights of the chosen query"><canvas></canvas>
+      <i class="ring query"></i><i class="ring key"></i>
+    </div>`;
+  }
+
+  function draw() {
+    const chosen = findChoices(layer, store.state);
+    const shown = { ...chosen, j: pointed ?? chosen.j };
+    const found = computeHead(layer, chosen.h, chosen.n);
+    const { grid, heads, layer: number, prefix, width } = layer;
+    render(
+      markup`${
+        drawCaption(
+          `In layer ${number}, each of the ${heads} heads computes a query, a key and a value of ${width} numbers from every token. All steps below use the model's own numbers.`,
+        )
+      }${drawChoices(layer, chosen)}
+        <div class="both">
+          <figure>${
+        drawMap(layer)
+      }<figcaption>Attention weights of the query token. Point at a patch to use it as the key; click to use it as the query.</figcaption>${
+        drawStrongest(layer, chosen.n, found.weights)
+      }</figure>
+          <ol class="steps" aria-live="polite">${drawSteps(layer, shown, found)}</ol>
+        </div>
+        <div class="numbers">${drawNumbers(layer, found)}</div>`,
+      element,
+    );
+    drawValues(element.querySelector(".map canvas"), found.weights.slice(prefix.length), grid);
+    for (const [name, token] of [["query", shown.n], ["key", shown.j]]) {
+      placeRing(element.querySelector(`.ring.${name}`), grid, token - prefix.length);
+    }
+  }
+
+  return createFileView(element, ({ numbers }) => numbers, (data, file) => {
+    if (data !== layer?.data) [layer, pointed] = [makeLayer(data, file), null];
+    draw();
+  });
 }
 
-function take(element, value, file) {
-  place = element;
-  layer = { value, numbers: decodeValues(file), size: file.rows, width: file.columns, heads: file.maps };
-  pointed = null;
-  drawLayout(value);
-  draw();
-}
-
-store.define("one_head", {
-  skeleton: "figures",
-  ...createFileView(({ numbers }) => numbers, take),
-});
+store.define("one_head", { skeleton: "figures", follows: [HEAD, QUERY, KEY], create });

@@ -1,9 +1,9 @@
 """The part "Position embeddings": similarity of a chosen patch to all others, and an overview.
 
-The payload does not depend on the image. `limit` is the end of the colour scale:
+The payload does not depend on the image. `limit` is the end of the colour scale, and `start` is
+"random", "mimetic" or "weights", as `compute_position_similarity` returns it:
 
-    {"run": str, "grid": [rows, columns], "limit": float, "caption": str, "about": str,
-     "similarity": file (P, P)}
+    {"run": str, "grid": [rows, columns], "start": str, "limit": float, "similarity": file (P, P)}
 """
 
 import numpy as np
@@ -16,20 +16,6 @@ from vitdemo.page.feature import Feature
 from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "position_embeddings"
-POSITIONS_CAPTION = (
-    "Cosine similarity between the chosen patch's position embedding and the position embeddings "
-    "of all patches."
-)
-ABOUT_POSITIONS = "The similarity does not depend on the image, and is 1 for the patch itself."
-INITIALISATION_CAPTIONS = {
-    "random": "The embeddings were initialised with random numbers, without information about "
-    "positions. Similarity between neighbours, rows and columns was learned.",
-    "mimetic": "The embeddings were initialised with sines and cosines (mimetic initialisation, "
-    "Trockman & Kolter 2023). Neighbours were similar from the start, so not all of the similarity "
-    "was learned.",
-    "weights": "Training started from the weights of another model. The similarity comes from the "
-    "training of the other model, or from its initialisation.",
-}
 
 
 @needs(keys.MODEL)
@@ -39,9 +25,8 @@ def payload(context: AppContext, state: ViewState) -> dict:
     return {
         "run": run.name,
         "grid": list(grid),
+        "start": start,
         "limit": find_largest_cosine(similarity),
-        "caption": POSITIONS_CAPTION,
-        "about": f"{ABOUT_POSITIONS} {INITIALISATION_CAPTIONS[start]}",
         "similarity": NumbersFile(similarity),
     }
 

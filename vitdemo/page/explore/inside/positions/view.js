@@ -7,44 +7,43 @@ import {
   drawScale,
   formatSigned,
 } from "../../../components/grid.js";
-import { createFileView, decodeValues } from "../../../components/matrices.js";
-import { drawValues, getColour } from "../../../components/shared.js";
+import { decodeValues } from "../../../components/matrices.js";
+import { clamp, drawValues, getColour, makeRange } from "../../../components/shared.js";
 import { markup, render } from "../../../markup.js";
 import * as store from "../../../store.js";
+import { createFileView } from "../shared.js";
 
-let place = null; // the element of the view
+const PATCH = "positions.patch"; // state key: "row,column"
 const NUMBERED = 8; // columns; the cells of a wider grid have no room for a number
-let value = {}; // the drawn payload
-let similarity = null; // (P, P), from its file
-let chosen = null; // the patch, as "row.column" from 0
+const ABOUT = "The similarity does not depend on the image, and is 1 for the patch itself.";
+const INITIALISATION_TEXTS = {
+  random:
+    "The embeddings were initialised with random numbers, without information about positions. Similarity between neighbours, rows and columns was learned.",
+  mimetic:
+    "The embeddings were initialised with sines and cosines (mimetic initialisation, Trockman & Kolter 2023). Neighbours were similar from the start, so not all of the similarity was learned.",
+  weights:
+    "Training started from the weights of another model. The similarity comes from the training of the other model, or from its initialisation.",
+};
 
-// The patch closest to the chosen patch (the grid may have changed); initially, a central patch.
-function findCell([rows, columns]) {
-  const middle = [rows, columns].map((count) => Math.floor((count - 1) / 2));
-  const wanted = chosen ? chosen.split(".").map(Number) : middle;
-  return wanted.map((at, i) => Math.min(at, [rows, columns][i] - 1));
+// Row and column, from 0, of the patch closest to the chosen patch (the grid may have changed), or of a central patch.
+function findPatch(grid, chosen) {
+  const places = /^\d+,\d+$/.test(chosen) ? chosen.split(",").map((text) => Number(text) - 1) : [];
+  return grid.map((count, i) => clamp(places[i] ?? Math.floor((count - 1) / 2), 0, count - 1));
 }
 
-function choose(pick) {
-  chosen = pick;
-  draw();
-}
-
-const makeRows = (values, [rows, columns]) =>
-  Array.from({ length: rows }, (_, i) => [...values.subarray(i * columns, (i + 1) * columns)]);
-
-function drawMap() {
-  const [rows, columns] = value.grid;
-  const [row, column] = findCell(value.grid);
+function drawMap({ grid: [rows, columns], limit }, similarity, [row, column]) {
   const at = (row * columns + column) * rows * columns;
-  const values = makeRows(similarity.subarray(at, at + rows * columns), value.grid);
-  const computeShare = (number) => (value.limit > 0 ? (number / value.limit + 1) / 2 : 0.5);
+  const values = makeRange(
+    rows,
+    (i) => [...similarity.subarray(at + i * columns, at + (i + 1) * columns)],
+  );
+  const computeShare = (number) => (limit > 0 ? (number / limit + 1) / 2 : 0.5);
   const cells = values.map((line, i) => ({
     cells: line.map((number, j) => ({
       text: columns <= NUMBERED ? formatSigned(number, 1) : "",
       label: `Row ${i + 1}, column ${j + 1}: ${formatSigned(number)}`,
       rgb: getColour(computeShare(number)),
-      pick: `${i}.${j}`,
+      pick: `${i + 1},${j + 1}`,
       pressed: i === row && j === column,
     })),
   }));
@@ -53,20 +52,15 @@ function drawMap() {
     rows: cells,
     look: "vd-patches",
     style: `--columns: ${columns}`,
-  }, choose);
+  }, (pick) => store.set({ [PATCH]: pick }));
   const numbers = values.map((line) => line.map((number) => formatSigned(number)));
   return markup`<div>${drawn}${
-    drawScale(
-      formatSigned(-value.limit),
-      formatSigned(value.limit),
-      ", the largest cosine between two different patches",
-    )
+    drawScale(formatSigned(-limit), formatSigned(limit), ", the largest cosine between two different patches")
   }${drawFoldedGrid("Cosine similarities of the chosen patch", "row", numbers)}</div>`;
 }
 
 // The maps of all patches, each at the place of its patch, with gaps of NaN between the maps.
-function drawOverview() {
-  const { run, grid: [rows, columns], limit } = value;
+function drawOverview({ run, grid: [rows, columns], limit }, similarity) {
   const [height, width] = [rows, columns].map((count) => count * (count + 1) - 1);
   const values = new Float32Array(height * width).fill(NaN);
   for (let p = 0; p < rows * columns; p++) {
@@ -84,22 +78,26 @@ function drawOverview() {
   return markup`<div class="vd-pair" id="all-positions"><figure aria-label=${label}>${canvas}<figcaption>All patches <small>one small map per patch</small></figcaption></figure></div>`;
 }
 
-function draw() {
-  if (!similarity) return;
+function draw(element, data, similarity) {
   render(
-    markup`${drawCaption(value.caption)}<div class="maps">${drawMap()}${drawOverview()}</div>${
-      drawAbout(value.about)
-    }`,
-    place,
+    markup`${
+      drawCaption(
+        "Cosine similarity between the chosen patch's position embedding and the position embeddings of all patches.",
+      )
+    }<div class="maps">${drawMap(data, similarity, findPatch(data.grid, store.state[PATCH]))}${
+      drawOverview(data, similarity)
+    }</div>${drawAbout(`${ABOUT} ${INITIALISATION_TEXTS[data.start]}`)}`,
+    element,
   );
-}
-
-function take(element, payload, file) {
-  [place, value, similarity] = [element, payload, decodeValues(file)];
-  draw();
 }
 
 store.define("position_embeddings", {
   skeleton: "tiles",
-  ...createFileView(({ similarity }) => similarity, take),
+  follows: [PATCH],
+  create: (element) =>
+    createFileView(
+      element,
+      ({ similarity }) => similarity,
+      (data, file) => draw(element, data, decodeValues(file)),
+    ),
 });

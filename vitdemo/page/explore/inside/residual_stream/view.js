@@ -9,13 +9,14 @@ import {
   formatSigned,
 } from "../../../components/grid.js";
 import { findLargest, getColour } from "../../../components/shared.js";
-import { makeElement, markup, nothing, render as renderInto } from "../../../markup.js";
+import { makeElement, markup, nothing, render } from "../../../markup.js";
 import * as store from "../../../store.js";
-import { fill } from "../../../texts.js";
+import { drawSelect, formatSignColour } from "../shared.js";
 
-const NONE = "none";
+const [CLASS, OTHER] = ["class", "other"].map((name) => `residual_stream.${name}`); // state keys
+const ABOUT =
+  "Each attention module and each MLP adds a vector to the tokens (the residual stream). The classifier reads the sum, so each part contributes to the logit. The scale of the final LayerNorm is fixed at its value for this image. A part may be more important than its contribution shows, because the contribution excludes effects through later layers.";
 
-const formatColour = (value) => `rgb(${getColour(value > 0 ? 0.84 : 0.16).join(" ")})`;
 const isPart = ({ whole }) => !whole;
 
 // The parts as bars from the sum before to the sum after each part. The last bar is the total. Below the bars is a
@@ -33,7 +34,7 @@ function drawWaterfall(rows, name) {
   const reading = makeElement(markup`<p class="reading" role="status"></p>`);
   const columns = bars.map(({ from, to, value, whole, short, kind }) => {
     const [top, height] = [computePlace(Math.max(from, to)), Math.abs(computePlace(from) - computePlace(to))];
-    const style = `top: ${top}%; height: ${height}%; ${whole ? "" : `--colour: ${formatColour(value)}`}`;
+    const style = `top: ${top}%; height: ${height}%; ${whole ? "" : `--colour: ${formatSignColour(value)}`}`;
     const line = markup`<s style="top: ${computePlace(to)}%"></s>`; // to the next bar
     return makeElement(
       markup`<div class="column ${kind}"><i style=${style}></i>${
@@ -56,14 +57,11 @@ function drawWaterfall(rows, name) {
     current = i;
     columns.forEach((each, at) => each.classList.toggle("at", at === i));
     const { name: title, value, to, whole } = bars[i];
-    reading.textContent = fill(
-      whole
-        ? "Sum of all parts, {logit}: {value}."
-        : i === start
-        ? "Largest contribution: {part}, {value}. Sum up to here: {sum}."
-        : "{part}: {value}. Sum up to here: {sum}.",
-      { part: title, value: formatSigned(value), sum: formatSigned(to), logit: name },
-    );
+    const text = formatSigned(value);
+    const part = i === start ? `Largest contribution: ${title}, ${text}` : `${title}: ${text}`;
+    reading.textContent = whole
+      ? `Sum of all parts, ${name}: ${text}.`
+      : `${part}. Sum up to here: ${formatSigned(to)}.`;
   }
   columns.forEach((each, i) => each.addEventListener("pointerenter", () => showReading(i)));
   drawn.addEventListener("pointerleave", () => showReading(start));
@@ -83,35 +81,41 @@ function drawWaterfall(rows, name) {
   return [reading, drawn, legend];
 }
 
-// The results below the two choices.
-function drawResults(value, k, against) {
-  // Contributions to one logit or to the difference of two logits; they add up to the total.
-  const getContributions = (
-    numbers,
-  ) => (against === NONE ? numbers[k] : subtract(numbers[k], numbers[Number(against)]));
+const subtract = (a, b) => (Array.isArray(a) ? a.map((each, i) => subtract(each, b[i])) : a - b);
+
+// Contributions to the logit of class `k` or, with a class `other`, to the difference of two logits. They add up to
+// the logit.
+function computeContributions(data, k, other) {
   const names = ["embedding", "heads", "bias", "mlps", "constant", "logits"];
-  const [embedding, heads, bias, mlps, constant, logit] = names.map((key) => getContributions(value[key]));
-  const attention = heads.map((line, l) => line.reduce((sum, each) => sum + each, bias[l]));
-  const makeEnd = (text, sum) => ({ name: text, short: text, kind: "end", value: sum });
-  const makeLayerRows = (layer, sum) => [
-    { name: `Layer ${layer}, attention`, short: String(layer), kind: "attention", value: sum },
-    { name: `Layer ${layer}, MLP`, short: "", kind: "mlp", value: mlps[layer - 1] },
-  ];
-  const rows = [
-    makeEnd("Embedding", embedding),
-    ...attention.flatMap((each, l) => makeLayerRows(l + 1, each)),
-    makeEnd("Biases", constant),
-    { ...makeEnd("Logit", logit), whole: true },
-  ];
-  const name = fill(
-    against === NONE ? "the logit of {name}" : "the logit of {name} minus the logit of {other}",
+  return Object.fromEntries(names.map((name) => {
+    const numbers = data[name];
+    return [name, other < 0 ? numbers[k] : subtract(numbers[k], numbers[other])];
+  }));
+}
+
+// The bars of the waterfall chart.
+function listBars({ embedding, heads, bias, mlps, constant, logits }) {
+  const makeEnd = (text, value) => ({ name: text, short: text, kind: "end", value });
+  const layers = heads.flatMap((line, l) => [
     {
-      name: value.classes[k],
-      other: value.classes[Number(against)] ?? "",
+      name: `Layer ${l + 1}, attention`,
+      short: String(l + 1),
+      kind: "attention",
+      value: line.reduce((sum, each) => sum + each, bias[l]),
     },
-  );
+    { name: `Layer ${l + 1}, MLP`, short: "", kind: "mlp", value: mlps[l] },
+  ]);
+  return [
+    makeEnd("Embedding", embedding),
+    ...layers,
+    makeEnd("Biases", constant),
+    { ...makeEnd("Logit", logits), whole: true },
+  ];
+}
+
+function drawHeads(heads, name) {
   const limit = findLargest(heads.flat());
-  const cells = heads.map((line, l) => ({
+  const rows = heads.map((line, l) => ({
     name: `layer ${l + 1}`,
     cells: line.map((each, h) => ({
       text: formatSigned(each),
@@ -119,62 +123,55 @@ function drawResults(value, k, against) {
       rgb: getColour((each / (limit || 1) + 1) / 2),
     })),
   }));
-  const drawnHeads = drawGrid({
-    caption: `Contribution of each head to ${name}. Columns are heads.`,
-    corner: "",
-    columns: heads[0].map((_, h) => ({ text: h + 1 })),
-    rows: cells,
-  });
-  const byHead = markup`<div class="heads">${drawnHeads}${
-    drawScale(formatSigned(-limit), formatSigned(limit), " (added to the logit)")
-  }</div>`;
-  const describePlace = (layer) => layer ? `after layer ${layer}` : "before layer 1";
-  const numbers = value.lengths.map((
-    norms,
-    l,
-  ) => [describePlace(l), ...norms.map((norm) => norm.toFixed(2))]);
-  const contributions = rows.map((row) => [row.name, formatSigned(row.value, 4)]);
-  return markup`<p class="sum">The parts below add up to ${name}: ${formatSigned(logit)}.</p>
-    ${drawWaterfall(rows, name)}${byHead}
-    ${drawFoldedTable("Contribution of each part", ["part", "contribution to the logit"], contributions)}
+  return markup`<div class="heads">${
+    drawGrid({
+      caption: `Contribution of each head to ${name}. Columns are heads.`,
+      corner: "",
+      columns: heads[0].map((_, h) => ({ text: h + 1 })),
+      rows,
+    })
+  }${drawScale(formatSigned(-limit), formatSigned(limit), " (added to the logit)")}</div>`;
+}
+
+// The results below the two choices.
+function drawResults(data, k, other) {
+  const { classes, lengths, reads_class_token: readsClassToken } = data;
+  const contributions = computeContributions(data, k, other);
+  const bars = listBars(contributions);
+  const name = `the logit of ${classes[k]}${other < 0 ? "" : ` minus the logit of ${classes[other]}`}`;
+  const norms = lengths.map((each, l) => [
+    l ? `after layer ${l}` : "before layer 1",
+    ...each.map((norm) => norm.toFixed(2)),
+  ]);
+  const columns = ["place", readsClassToken ? "class token" : "mean of the patches", "patches, mean"];
+  return markup`<p class="sum">The parts below add up to ${name}: ${formatSigned(contributions.logits)}.</p>
+    ${drawWaterfall(bars, name)}${drawHeads(contributions.heads, name)}
     ${
     drawFoldedTable(
-      "Norm of the residual stream after each layer",
-      ["place", value.read, "patches, mean"],
-      numbers,
+      "Contribution of each part",
+      ["part", "contribution to the logit"],
+      bars.map((bar) => [bar.name, formatSigned(bar.value, 4)]),
     )
-  }`;
+  }
+    ${drawFoldedTable("Norm of the residual stream after each layer", columns, norms)}`;
 }
 
-function subtract(a, b) {
-  return Array.isArray(a) ? a.map((each, i) => subtract(each, b[i])) : a - b;
-}
-
-function render(element, value) {
-  const names = value.classes.map((text, i) => [String(i), text]);
-  let [target, other] = [names[0][0], NONE]; // the chosen options
-  const drawChoice = (name, options, choose) => {
-    const change = (event) => {
-      choose(event.target.value);
-      draw();
-    };
-    return markup`<select class="vd-select ${name}" @change=${change}>${
-      options.map(([key, text]) => markup`<option value=${key}>${text}</option>`)
-    }</select>`;
-  };
-  const targets = drawChoice("target", names, (key) => (target = key));
-  const others = drawChoice("other", [[NONE, "nothing"], ...names], (key) => (other = key));
-  const draw = () =>
-    renderInto(
+store.define("residual_stream", {
+  skeleton: "rows",
+  follows: [CLASS, OTHER],
+  render(element, data, state) {
+    const names = data.classes.map((name) => [name, name]);
+    const k = Math.max(data.classes.indexOf(state[CLASS]), 0);
+    const other = data.classes.indexOf(state[OTHER]);
+    render(
       markup`${
-        drawCaption(value.caption)
-      }<label>Logit of ${targets}</label> <label>minus ${others}</label><div>${
-        drawResults(value, Number(target), other)
-      }</div>${drawAbout(value.about)}`,
+        drawCaption(
+          "Direct logit attribution: the contribution of each attention module and each MLP to the logit of a class, through the final LayerNorm.",
+        )
+      }<label>Logit of ${drawSelect(CLASS, names, data.classes[k], "target")}</label> <label>minus ${
+        drawSelect(OTHER, [["", "nothing"], ...names], data.classes[other] ?? "", "other")
+      }</label><div>${drawResults(data, k, other)}</div>${drawAbout(ABOUT)}`,
       element,
     );
-  draw();
-  for (const select of element.querySelectorAll("select")) select.selectedIndex = 0;
-}
-
-store.define("residual_stream", { skeleton: "rows", render });
+  },
+});

@@ -1,0 +1,43 @@
+// Functions that several parts of the section "Inside the model" use.
+import { loadMatrices } from "../../components/matrices.js";
+import { drawNotice, getColour } from "../../components/shared.js";
+import { markup, render } from "../../markup.js";
+import * as store from "../../store.js";
+
+// The colour of a contribution: orange if it is positive, otherwise purple.
+export const formatSignColour = (value) => `rgb(${getColour(value > 0 ? 0.84 : 0.16).join(" ")})`;
+
+// A list of `options` [value, text] for the state key `key`, whose valid value is `chosen`.
+export function drawSelect(key, options, chosen, className) {
+  const choose = ({ target }) => store.set({ [key]: options[target.selectedIndex][0] });
+  const drawOption = ([value, text]) =>
+    markup`<option value=${value} .selected=${value === chosen}>${text}</option>`;
+  return markup`<select class="vd-select ${className}" @change=${choose}>${options.map(drawOption)}</select>`;
+}
+
+// Functions of a view in `element`, whose data have the file `getFile(data)`. `draw(data, file)` is called when the file
+// is loaded, unless other data have arrived.
+export function createFileView(element, getFile, draw) {
+  let [current, url, file] = [null, "", null]; // the last data, and the promise of the loaded file
+
+  function showError(message) {
+    [current, url] = [null, ""];
+    render(drawNotice(message), element);
+  }
+
+  async function load(data) {
+    current = data;
+    if (getFile(data).url !== url) {
+      url = getFile(data).url;
+      file = loadMatrices(url);
+    }
+    try {
+      const loaded = await file;
+      if (current === data) draw(data, loaded);
+    } catch (error) {
+      if (current === data) showError(error.message);
+    }
+  }
+
+  return { render: load, showError };
+}
