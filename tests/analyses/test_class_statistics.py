@@ -1,14 +1,12 @@
 """Class counts, colours and mean images of the dataset."""
 
 import numpy as np
-import pytest
 import torch
 
 from tests.support.factories import make_context, noise_batch
 from vitdemo import data
 from vitdemo.analyses import class_statistics as statistics
 from vitdemo.data import CIFAR10_MEAN, CIFAR10_STD, LabelledImages
-from vitdemo.errors import DataError
 
 UNEQUAL_COUNTS = {"train/<b>ant": 5, "train/bee": 2, "train/cow": 9}
 UNEQUAL_COUNTS |= {"test/<b>ant": 3, "test/cow": 4}
@@ -56,11 +54,6 @@ def test_cifar10_has_its_published_counts_and_colours(cifar10):
     assert (pixels.images_read, pixels.images_total) == (statistics.MAX_IMAGES_READ, 50_000)
     assert np.allclose(pixels.mean, CIFAR10_MEAN, atol=0.01)
     assert np.allclose(pixels.std, CIFAR10_STD, atol=0.01)
-
-
-def test_missing_dataset_raises_an_error():
-    with pytest.raises(DataError, match=r"train\.py download"):
-        statistics.count_classes(make_context())
 
 
 def test_load_subset_returns_the_same_images_as_load(put_pictures):

@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
-from tests.support.factories import INSECT_CLASSES, VIT, make_run
+from tests.support.factories import INSECT_CLASSES, VIT, make_context, make_run
 from vitdemo import data, runs
 from vitdemo.analyses.predictions import (
     ImageQuery,
@@ -17,11 +16,9 @@ from vitdemo.analyses.predictions import (
     load_test_images,
     select_by_query,
 )
-from vitdemo.context import AppContext
 from vitdemo.errors import DataError, RunError
 from vitdemo.metrics.error_selection import IMAGE_FILTERS, Filters
 
-CPU = torch.device("cpu")
 ANT_AS_BEE = Filters("all", true=0, predicted=1)
 
 
@@ -33,7 +30,7 @@ def changed(tested_runs, tmp_path):
         root = shutil.copytree(tested_runs[0], tmp_path / "runs", dirs_exist_ok=True)
         evaluation = runs.read_evaluation(root / "second")
         runs.write_evaluation(root / "second", replace(evaluation, **fields))
-        return AppContext([root], tested_runs[1], CPU)
+        return make_context(root, data_root=tested_runs[1])
 
     return change
 
@@ -64,7 +61,7 @@ def test_every_model_contains_runs_with_weights_and_queried_runs(tested_runs, tm
     shutil.copytree(root / "second", root / "third")  # the same predictions
     for name in ("first", "second"):
         (root / name / runs.WEIGHTS_FILE).unlink()
-    context = AppContext([root], tested_runs[1], CPU)
+    context = make_context(root, data_root=tested_runs[1])
     assert [run.name for run in context.evaluated_runs()] == ["third", "first", "second"]
     assert available_predictions(context, "first").names == ["third", "first"]
     (message,) = available_predictions(context, "first").exclusion_messages
@@ -88,7 +85,7 @@ def test_at_most_three_runs_without_weights_are_named(tested_runs, tmp_path):
         shutil.copytree(root / "second", root / name)
         if name != "third":
             (root / name / runs.WEIGHTS_FILE).unlink()
-    group = available_predictions(AppContext([root], tested_runs[1], CPU), "first")
+    group = available_predictions(make_context(root, data_root=tested_runs[1]), "first")
     (message,) = group.exclusion_messages
     assert message.endswith("weights are not available: a, b, c and 1 more.")
 
@@ -97,7 +94,7 @@ def test_runs_with_other_classes_are_not_compared(tested_runs):
     root, folder = tested_runs
     other = root.parent / "strangers"
     make_run(other / "third", classes=tuple("xyz"), tested=runs.read_evaluation(root / "first"))
-    group = comparable_predictions(AppContext([root, other], folder, CPU), "third")
+    group = comparable_predictions(make_context(root, other, data_root=folder), "third")
     assert group.names == ["third"]
     reasons = [message.split(":")[1] for message in group.exclusion_messages]
     assert reasons == [" it has different classes."] * 2
@@ -157,7 +154,7 @@ def test_images_match_the_evaluation_of_the_run(tested, tested_runs):
 
 def test_without_the_dataset_only_the_images_are_missing(tested_runs, put_pictures, tmp_path):
     def show(source):
-        context = AppContext([tested_runs[0]], source, CPU)
+        context = make_context(tested_runs[0], data_root=source)
         assert len(select_by_query(context, ImageQuery("first", ANT_AS_BEE)).image_indices) == 10
         load_test_images(context, context.find_run("first"), [0])
 
@@ -173,6 +170,6 @@ def test_cifar10_images_are_not_resized(cifar10, tmp_path):
     fingerprint = data.compute_fingerprint(test, cifar10.classes)
     evaluation = runs.Evaluation(probabilities, test.labels.numpy(), fingerprint, 0.001)
     run = make_run(tmp_path / "vit", tested=evaluation)  # input size of 16 pixels
-    context = AppContext([tmp_path], cifar10.root, CPU)
+    context = make_context(tmp_path, data_root=cifar10.root)
     images = load_test_images(context, run, [9999])
     assert np.array_equal(images[0], test.images[9999].permute(1, 2, 0).numpy())

@@ -136,12 +136,7 @@ def test_data_url_is_checked_like_an_uploaded_file(client, tmp_path):
         classify(png[:16] + struct.pack(">II", 100_000, 100_000) + png[24:])
 
 
-def test_unknown_device_exits_with_an_error_message(capsys):
-    assert app.main(["--device", "abacus"]) == 2
-    assert "choose auto, cuda, mps or cpu" in capsys.readouterr().err
-
-
-def test_console_escapes_characters_outside_its_encoding(monkeypatch):
+def test_error_message_escapes_characters_outside_the_encoding(monkeypatch):
     streams = [io.TextIOWrapper(io.BytesIO(), "ascii", write_through=True) for _ in range(2)]
     for name, stream in zip(("stdout", "stderr"), streams, strict=True):
         monkeypatch.setattr(sys, name, stream)

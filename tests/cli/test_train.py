@@ -578,12 +578,6 @@ def test_full_disk_is_reported_and_the_run_is_resumable(smoke, monkeypatch, tmp_
     assert not [path for path in (tmp_path / "run").iterdir() if path.name.startswith(".")]
 
 
-def test_folder_that_cannot_be_created_gives_no_advice_to_resume(cli, tmp_path):
-    (tmp_path / "file").touch()
-    code, _, err = cli("vit-small-cpu", "--smoke", "--out", tmp_path / "file" / "run")
-    assert code == 2 and "--resume" not in err and "No epoch is saved" in err
-
-
 def test_ctrl_c_during_data_loading_exits_with_130(cli, monkeypatch, tmp_path):
     interrupt_at(monkeypatch, train.data, "make_synthetic_images", 1, KeyboardInterrupt)
     assert cli("vit-small-cpu", "--smoke", "--out", tmp_path / "run")[0] == 130

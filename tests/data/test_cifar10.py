@@ -109,18 +109,17 @@ def test_changed_image_and_wrong_label_are_rejected_by_name(tmp_path, real):
     assert not any(tmp_path.iterdir())
 
 
-def test_changed_arrays_and_batches_are_rejected(tmp_path):
-    folder = tmp_path / module.ARRAYS_FOLDER
+@pytest.mark.parametrize("name", [module.ARRAYS_FOLDER, module.OFFICIAL_FOLDER])
+def test_missing_and_changed_files_are_rejected(tmp_path, name):
+    folder = tmp_path / name
     folder.mkdir()
     images = np.zeros((10_000, *module.IMAGE_SHAPE), np.uint8)
     np.savez(folder / "test.npz", images=images, labels=np.zeros(10_000, np.uint8))
-    with pytest.raises(DataError, match="incomplete or damaged"):
-        module.load_part(tmp_path, "test")
-    folder.rename(tmp_path / module.OFFICIAL_FOLDER)
-    batch = tmp_path / module.OFFICIAL_FOLDER / "test_batch"
+    batch = folder / "test_batch"
     batch.write_bytes(b"cos\nsystem\n(S'touch executed'\ntR.")  # not unpickled
-    with pytest.raises(DataError, match="incomplete or damaged"):
-        module.load_part(tmp_path, "test")
+    for part in ("train", "test"):
+        with pytest.raises(DataError, match=f"incomplete or damaged.*delete '.*{name}'"):
+            data.open_dataset(tmp_path).load(part)
     assert not Path("executed").exists()
 
 

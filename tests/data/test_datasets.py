@@ -3,8 +3,8 @@
 import hashlib
 import re
 import shlex
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -110,23 +110,17 @@ def test_failed_download_gives_the_reason_and_leaves_no_empty_folder(monkeypatch
 
 
 def test_concurrent_requests_download_the_dataset_once(monkeypatch, tmp_path):
-    downloads, datasets = [], []
+    downloads = []
 
     def fetch(root, on_bytes):
         downloads.append(root)
         time.sleep(0.2)
         (root / data.cifar10.ARRAYS_FOLDER).mkdir()
 
-    def request():
-        datasets.append(open_dataset(tmp_path / "data", download=True))
-
     monkeypatch.setattr(data.cifar10, "fetch_from_hub", fetch)
-    threads = [threading.Thread(target=request) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(datasets) == 4 and all(source.is_cifar10 for source in datasets)
+    with ThreadPoolExecutor(4) as pool:
+        datasets = pool.map(lambda _: open_dataset(tmp_path / "data", download=True), range(4))
+        assert all(source.is_cifar10 for source in datasets)
     assert len(downloads) == 1
 
 
@@ -134,13 +128,6 @@ def test_unwritable_data_folder_is_named_in_the_error(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match=r"'.*file/data' cannot be written to \(.*--data"):
         open_dataset(tmp_path / "file" / "data", download=True)
-
-
-@pytest.mark.parametrize("name", [data.cifar10.ARRAYS_FOLDER, data.cifar10.OFFICIAL_FOLDER])
-def test_damaged_cifar10_error_names_the_folder_to_delete(tmp_path, name):
-    (tmp_path / name).mkdir()
-    with pytest.raises(DataError, match=f"delete '.*{name}'"):
-        open_dataset(tmp_path).load("train")
 
 
 def test_split_is_stratified_and_depends_on_the_seed():
@@ -253,13 +240,10 @@ def test_synthetic_classes_have_equal_colours_in_training_and_test_set():
     assert (first - second).abs().max() < 2  # grey levels; other colours differ by 60
 
 
-def test_cifar10_has_its_image_counts_and_pixel_statistics(cifar10):
-    dataset = cifar10.load("test")
-    assert dataset.images.shape == (10_000, 3, 32, 32)
-    assert dataset.labels.bincount().tolist() == [1000] * len(cifar10.classes)
-    dataset = cifar10.load("train")
-    assert dataset.labels.bincount().tolist() == [5000] * 10
-    assert data.pixel_statistics(dataset.images) == (data.CIFAR10_MEAN, data.CIFAR10_STD)
+def test_cifar10_has_its_pixel_statistics(cifar10):
+    images = cifar10.load("train").images
+    assert images.shape == (50_000, 3, 32, 32)
+    assert data.pixel_statistics(images) == (data.CIFAR10_MEAN, data.CIFAR10_STD)
 
 
 @pytest.mark.parametrize("count", [1, 7, 10, 55, 99, 100, 1000])

@@ -3,17 +3,14 @@
 import hashlib
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from tests.support.hub import RESOLVE_PATH, serve_hub
 from vitdemo.data import downloads
-from vitdemo.data.downloads import (
-    download_file,
-    download_from_hub,
-    run_with_progress,
-)
+from vitdemo.data.downloads import download_file, download_from_hub, run_with_progress
 from vitdemo.errors import Stopped
 from vitdemo.page import fetching
 from vitdemo.page.fetching import DownloadManager, DownloadSpeed
@@ -84,19 +81,13 @@ def test_download_ends_when_stopped_or_abandoned(end):
 
 def test_concurrent_requests_download_a_file_once(monkeypatch, tmp_path):
     content = np.random.default_rng(0).bytes(2**21)
-    paths = []
-    with serve_hub(monkeypatch, {"model.bin": content}, pause=0.1) as requests:
-
-        def fetch():
-            paths.append(download_from_hub("a/b", "model.bin", tmp_path, label="it"))
-
-        threads = [threading.Thread(target=fetch) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert len(set(paths)) == 1 and paths[0].read_bytes() == content
-    assert paths[0].name == f"{hashlib.sha256(content).hexdigest()}-model.bin"
+    hub = serve_hub(monkeypatch, {"model.bin": content}, pause=0.1)
+    with hub as requests, ThreadPoolExecutor(3) as pool:
+        arguments = "a/b", "model.bin", tmp_path
+        fetches = [pool.submit(download_from_hub, *arguments, label="it") for _ in range(3)]
+        (path,) = {fetch.result() for fetch in fetches}
+    assert path.read_bytes() == content
+    assert path.name == f"{hashlib.sha256(content).hexdigest()}-model.bin"
     assert len([line for line in requests if line.startswith("GET")]) == 1
 
 

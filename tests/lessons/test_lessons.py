@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.support.factories import RESNET, VIT, make_context, make_run
+from tests.support.factories import RESNET, VIT, make_context, make_run, make_unfinished_run
 from vitdemo.analyses.perturbation import compute_ranking_maps, make_canvas, rank_patches
 from vitdemo.data.perturb.changes import ImageChanges, RemovedPatches, apply_changes
 from vitdemo.errors import LessonError
@@ -40,7 +40,7 @@ from vitdemo.metrics import confusion_matrix
 from vitdemo.models.cost import compute_vit_cost, count_attention_matrix_macs
 from vitdemo.page.lessons import catalog, cost, handouts, make_feature, panel
 from vitdemo.page.view_state import ViewState
-from vitdemo.runs import EVALUATION_FILE, HISTORY_FILE, Evaluation
+from vitdemo.runs import HISTORY_FILE, Evaluation
 
 
 def read_fact(context, role: str, name: str) -> str:
@@ -180,8 +180,7 @@ def test_panel_receives_the_lesson_with_facts_and_the_next_available_lesson(fold
     ],
 )
 def test_panel_reports_why_a_lesson_cannot_be_opened(folder, tmp_path, name, message):
-    run = make_run(tmp_path / "runs" / "mine", VIT)
-    (run.path / EVALUATION_FILE).unlink()
+    make_unfinished_run(tmp_path / "runs" / "mine")
     context = make_context(tmp_path / "runs")
     with pytest.raises(LessonError, match=message):
         panel.payload([folder], context, make_state(lesson=name))

@@ -34,13 +34,10 @@ def test_difference_equals_the_difference_of_the_accuracies():
     assert test.interval[0] < test.difference < test.interval[1]
 
 
-def test_mcnemar_is_nan_without_images():
+def test_equal_predictions_have_p_1_and_no_images_nan():
+    assert paired.mcnemar(*make_correctness(0, 0)).p == 1
     none = paired.mcnemar(np.ones(0, bool), np.ones(0, bool))
     assert none.n == 0 and np.isnan([none.p, none.difference, *none.interval]).all()
-
-
-def test_equal_predictions_have_no_significant_difference():
-    assert paired.mcnemar(*make_correctness(0, 0)).p == 1
 
 
 @pytest.mark.parametrize("second", [np.ones(3, int), np.ones(2, bool)])

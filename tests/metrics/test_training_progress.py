@@ -95,9 +95,7 @@ def test_final_validation_accuracy_is_that_of_the_evaluation(run, tmp_path):
     assert progress.final_validation_accuracy(with_history(run)) is None
     half_correct = np.eye(10, dtype=np.float32)[[0, 1]], np.array([0, 2])
     complete = replace(
-        run.evaluation,
-        validation_probabilities=half_correct[0],
-        validation_labels=half_correct[1],
+        run.evaluation, validation_probabilities=half_correct[0], validation_labels=half_correct[1]
     )
     example = replace(make_run(tmp_path / "run", tested=complete), history=example.history)
     assert progress.final_validation_accuracy(example) == 0.5

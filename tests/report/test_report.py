@@ -9,7 +9,15 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from tests.support.factories import CLASSES, RESNET, VIT, make_evaluation, make_run
+from tests.support.factories import (
+    CLASSES,
+    RESNET,
+    VIT,
+    declare_ablation,
+    make_evaluation,
+    make_run,
+    make_unfinished_run,
+)
 from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.figures.curves import COLOURS
@@ -50,14 +58,10 @@ EVIL = "<script>alert(1)</script>"
 
 
 def make_run_with_recipe(path, spec=VIT, tested=None, **recipe):
-    """Create a run with the given fields of its recipe."""
-    run = make_run(path, spec, tested=tested)
-    changes = {"vit": "", "b": "model", "c": "cutout", "d": "flip"}
-    change = changes.get(path.name)
-    study = [] if change is None else [{"baseline": "vit", "change": change}]
-    config = run.config | {"recipe": run.config["recipe"] | recipe, "ablations": study}
-    runs.write_config(path, config)
-    return runs.read_run(path)
+    """Create a run with the given fields of its recipe, which belongs to the ablation of "vit"."""
+    run = make_run(path, spec, tested=tested, recipe=recipe)
+    change = {"vit": "", "b": "model", "c": "cutout", "d": "flip"}.get(path.name)
+    return run if change is None else declare_ablation(run, change, "vit")
 
 
 @pytest.fixture(scope="module")
@@ -177,8 +181,7 @@ def test_matrix_is_complete_and_figures_name_the_run(shown, alone):
 
 
 def test_missing_evaluation_and_history_are_reported(tmp_path):
-    run = make_run(tmp_path / "vit")
-    (run.path / runs.EVALUATION_FILE).unlink()
+    run = make_unfinished_run(tmp_path / "vit")
     runs.rewrite_history(run.path, [])
     page = render_report([runs.read_run(run.path)])
     assert "evaluation.npz" in page and "not finished" in page
