@@ -199,11 +199,4 @@ def compare_runs(first: Run, second: Run) -> PairedTest:
         for c in range(len(first.classes))
     ]
     adjusted = paired.holm([test.p for test in tests])
-    return PairedTest(
-        first.name,
-        second.name,
-        first.classes,
-        overall,
-        tuple(tests),
-        adjusted,
-    )
+    return PairedTest(first.name, second.name, first.classes, overall, tuple(tests), adjusted)

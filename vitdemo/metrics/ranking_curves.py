@@ -81,9 +81,7 @@ def average_precision_by_class(probabilities: np.ndarray, labels: np.ndarray) ->
 
 
 def _score_by_class(
-    score: Callable[[np.ndarray, np.ndarray], float],
-    probabilities: np.ndarray,
-    labels: np.ndarray,
+    score: Callable[[np.ndarray, np.ndarray], float], probabilities: np.ndarray, labels: np.ndarray
 ) -> np.ndarray:
     """Compute `score` of each class against the rest (C,); NaN for a class without images."""
     check_predictions(probabilities, labels)

@@ -3,15 +3,7 @@
 import numpy as np
 
 from vitdemo import figures
-from vitdemo.documents import (
-    Details,
-    DocumentBlock,
-    Figure,
-    LegendEntry,
-    Notice,
-    Plots,
-    Text,
-)
+from vitdemo.documents import Details, DocumentBlock, Figure, LegendEntry, Notice, Plots, Text
 from vitdemo.documents.table import Cell, Row, Table
 from vitdemo.figures import charts
 from vitdemo.installation import TRAIN_COMMAND
@@ -24,10 +16,7 @@ from vitdemo.metrics.calibration import (
     describe_worst_bin,
     split_by_overconfidence,
 )
-from vitdemo.metrics.calibration_report import (
-    CalibrationReport,
-    ScaledCalibration,
-)
+from vitdemo.metrics.calibration_report import CalibrationReport, ScaledCalibration
 
 CALIBRATION_INTRO = (
     "The **confidence** of a prediction is the probability that the model gives to the predicted "

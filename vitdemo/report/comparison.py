@@ -7,11 +7,7 @@ from vitdemo.documents import Bullets, Details, DocumentBlock, Heading, Notice, 
 from vitdemo.documents.table import Cell, Column, Row, Table
 from vitdemo.errors import VitdemoError
 from vitdemo.metrics import DASH, format_signed, format_signed_range, percent_text
-from vitdemo.metrics.classification_report import (
-    ClassificationReport,
-    PairedTest,
-    compare_runs,
-)
+from vitdemo.metrics.classification_report import ClassificationReport, PairedTest, compare_runs
 from vitdemo.metrics.intervals import independent_difference_interval
 from vitdemo.metrics.paired import (
     SIGNIFICANCE_THRESHOLD,

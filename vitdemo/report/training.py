@@ -16,12 +16,7 @@ from vitdemo.documents import (
     Text,
 )
 from vitdemo.documents.table import Column, Table
-from vitdemo.figures.curves import (
-    MAX_TRAINING_CURVES,
-    LineStyle,
-    choose_line_styles,
-    plot_curves,
-)
+from vitdemo.figures.curves import MAX_TRAINING_CURVES, LineStyle, choose_line_styles, plot_curves
 from vitdemo.metrics import DASH
 from vitdemo.metrics.training_progress import (
     count_epochs_below_validation,
@@ -80,10 +75,7 @@ def _column(field: str, scale: float = 1) -> Callable[[Run], list[float]]:
 
 
 def _train_and_validation(field: str, scale: float = 1) -> dict[str, Callable[[Run], list[float]]]:
-    return {
-        VALIDATION: _column(f"val_{field}", scale),
-        TRAINING: _column(f"train_{field}", scale),
-    }
+    return {VALIDATION: _column(f"val_{field}", scale), TRAINING: _column(f"train_{field}", scale)}
 
 
 PLOTS = (
@@ -141,10 +133,7 @@ def curve_legend(styles: Mapping[str, LineStyle]) -> Legend:
 def legend_entries(style: LineStyle, name: str = "") -> list[LegendEntry]:
     """Return the legend entries of validation, with `name`, and of training."""
     words = " ".join(filter(None, (style.symbol, name, VALIDATION)))
-    return [
-        LegendEntry(words, style.colour),
-        LegendEntry(TRAINING, style.lighter, dashed=True),
-    ]
+    return [LegendEntry(words, style.colour), LegendEntry(TRAINING, style.lighter, dashed=True)]
 
 
 def curve_figures(
