@@ -58,7 +58,7 @@ from vitdemo.metrics.training_progress import (  # noqa: E402
     recipe_field,
     uses_mixing,
 )
-from vitdemo.models import is_vision_transformer  # noqa: E402
+from vitdemo.models import has_attention  # noqa: E402
 from vitdemo.models.cost import compute_vit_cost  # noqa: E402
 from vitdemo.runs import Run  # noqa: E402
 
@@ -85,7 +85,7 @@ class ClaimInputs:
     def load_transformers(self) -> list[tuple[Run, nn.Module]]:
         """Load the Vision Transformers whose weights are available."""
         found = [(run, runs.load_model(run)) for run in self.runs if run.has_weights]
-        return [(run, model) for run, model in found if is_vision_transformer(model)]
+        return [(run, model) for run, model in found if has_attention(model)]
 
     def load_batches(self, run: Run, extra: int = 0) -> tuple[list[Tensor], Tensor]:
         """Return batches of inputs (B, 3, S, S) and all labels (N,).

@@ -28,6 +28,7 @@ from vitdemo import console, runs  # noqa: E402
 from vitdemo.explain import attributions  # noqa: E402
 from vitdemo.explain.attention import rollout  # noqa: E402
 from vitdemo.explain.forward_pass import trace  # noqa: E402
+from vitdemo.models import has_attention  # noqa: E402
 from vitdemo.training import choose_device  # noqa: E402
 
 PLAIN_PASS_LABEL, ROLLOUT_LABEL = "plain pass", "trace + rollout"
@@ -79,7 +80,7 @@ def make_timed_functions(model: nn.Module, images: Tensor) -> dict[str, Callable
         return rollout(trace(model, images).attention, num_prefix_tokens=model.num_prefix_tokens)
 
     found = {PLAIN_PASS_LABEL: plain}
-    if attributions.get_model_kind(model) == "vit":
+    if has_attention(model):
         found[ROLLOUT_LABEL] = rolled
     found[GRADIENT_MAPS_LABEL] = lambda: attributions.attribute_many(quick, model, images, 0)
     return found

@@ -57,7 +57,7 @@ from vitdemo.explain.faithfulness.summary import (  # noqa: E402
     write_summaries,
 )
 from vitdemo.metrics.intervals import mean_interval  # noqa: E402
-from vitdemo.models import is_vision_transformer  # noqa: E402
+from vitdemo.models import has_attention  # noqa: E402
 from vitdemo.training import choose_device  # noqa: E402
 from vitdemo.training.devices import supports_fast_bfloat16  # noqa: E402
 
@@ -238,7 +238,7 @@ def measure_image(
         target, runner_up = model(image).topk(2).indices[0].tolist()
     methods = attributions.list_methods(model)
     maps = attributions.attribute_many([m.name for m in methods], model, image, target)
-    weights = F.one_hot(torch.tensor([target]), attributions.get_num_classes(model)).to(image)
+    weights = F.one_hot(torch.tensor([target]), model.num_classes).to(image)
     complete = next(m.name for m in methods if m.is_complete)
     gap = attributions.completeness_gap(model, image, maps[complete], weights)
     grid = attributions.cell_grid(model, image)
@@ -302,7 +302,7 @@ def score_transformed_copies(
 
 def score_layers(model: nn.Module, image: Tensor, target: int, **settings) -> list[float]:
     """Return the score of each layer's attention, averaged over the heads (L,)."""
-    if not is_vision_transformer(model):
+    if not has_attention(model):
         return []
     with torch.no_grad():
         means = forward_pass.trace(model, image).attention[:, 0].mean(1)  # (L, N, N)

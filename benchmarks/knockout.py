@@ -27,7 +27,7 @@ from vitdemo.context import AppContext  # noqa: E402
 from vitdemo.errors import VitdemoError  # noqa: E402
 from vitdemo.explain import forward_pass  # noqa: E402
 from vitdemo.explain.knockout import build_patch_knockout, compute_knockout_logits  # noqa: E402
-from vitdemo.models import is_vision_transformer  # noqa: E402
+from vitdemo.models import has_attention  # noqa: E402
 from vitdemo.training import choose_device  # noqa: E402
 
 KNOCKOUT_BATCH_SIZE = 50  # images per forward pass
@@ -51,7 +51,7 @@ def main() -> None:
         if args.only and run.name not in args.only:
             continue
         model = runs.load_model(run, device)
-        if not is_vision_transformer(model) or not forward_pass.reads_class_token(model):
+        if not has_attention(model) or not forward_pass.reads_class_token(model):
             print(f"{run.name} skipped: it does not predict from a class token", file=sys.stderr)
             continue
         images = draw_test_images(source, args.images, run.spec.image_size)

@@ -25,7 +25,8 @@ from tests.support.factories import (
 )
 from vitdemo import data, notebook
 from vitdemo.context import AppContext
-from vitdemo.explain import attributions, faithfulness
+from vitdemo.explain import faithfulness
+from vitdemo.explain.attributions import integrated_gradients
 from vitdemo.training.recipes import RECIPES
 
 torch.set_num_threads(1)  # tiny models do not gain from threads, and two processes run tests
@@ -102,7 +103,7 @@ def tiny_recipe(monkeypatch):
 @pytest.fixture
 def few_steps(monkeypatch):
     """Few steps of the slow maps and of the faithfulness test; the notebook's cache is empty."""
-    monkeypatch.setattr(attributions, "INTEGRATION_STEPS", (4,))
+    monkeypatch.setattr(integrated_gradients, "INTEGRATION_STEPS", (4,))
     monkeypatch.setattr(faithfulness, "CURVE_STEPS", 2)
     own_context = functools.cache(notebook.get_context.__wrapped__)
     monkeypatch.setattr(notebook, "get_context", own_context)

@@ -196,7 +196,7 @@ def test_prediction_and_crop_are_reused_from_a_trace(shown, monkeypatch):
     computed = shown.predict(run, image).probabilities
     trace = shown.trace_image(run, image)
     monkeypatch.setattr(shown, "load_model", lambda run: None)  # no further pass is possible
-    monkeypatch.setattr("vitdemo.context.is_vision_transformer", lambda model: False)
+    monkeypatch.setattr("vitdemo.context.has_attention", lambda model: False)
     monkeypatch.setattr("vitdemo.data.image_files.crop_and_resize", None)
     reused = shown.predict(run, image).probabilities
     np.testing.assert_allclose(reused, trace.logits.softmax(0), atol=1e-6)

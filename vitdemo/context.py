@@ -23,7 +23,7 @@ from vitdemo.errors import DataError, PretrainingError, RunError, VitdemoError
 from vitdemo.explain import forward_pass, norms
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.metrics import compute_accuracy
-from vitdemo.models import CONVOLUTIONAL_FAMILIES, is_vision_transformer, prefix_token_names
+from vitdemo.models import get_family, has_attention, prefix_token_names
 from vitdemo.runs import Run
 from vitdemo.runs.reference import read_reference
 from vitdemo.runs.timm_run import TimmRun
@@ -165,9 +165,7 @@ class AppContext:
 
     def explainable_runs(self) -> list[Run]:
         """Return the trained runs: Vision Transformers first, then convolutional models."""
-        return sorted(
-            self.trained_runs(), key=lambda run: run.spec.family in CONVOLUTIONAL_FAMILIES
-        )
+        return sorted(self.trained_runs(), key=lambda run: not get_family(run.spec).has_attention)
 
     def evaluated_runs(self) -> list[Run]:
         """Return the evaluated runs: runs with weights first, then runs without weights.
@@ -176,7 +174,7 @@ class AppContext:
         """
         found = [run for run in self.list_runs_and_models()[0] if run.has_evaluation]
         return sorted(
-            found, key=lambda run: (not run.has_weights, run.spec.family in CONVOLUTIONAL_FAMILIES)
+            found, key=lambda run: (not run.has_weights, not get_family(run.spec).has_attention)
         )
 
     def load_model(self, run: Run) -> nn.Module:
@@ -187,7 +185,7 @@ class AppContext:
     def count_layers(self, run: Run) -> int:
         """Return the number of attention layers of `run`'s model; 0 for a convolutional model."""
         model = self.load_model(run)
-        return len(model.blocks) if is_vision_transformer(model) else 0
+        return len(model.blocks) if has_attention(model) else 0
 
     @torch.inference_mode()
     def predict(self, run: Run, image: Image.Image) -> Prediction:
@@ -203,7 +201,7 @@ class AppContext:
             raise RunError(
                 f"'{run.name}' predicts NaN, because its training diverged. Choose another model."
             )
-        grid = tuple(model.patch_embed.grid_size) if is_vision_transformer(model) else None
+        grid = tuple(model.patch_embed.grid_size) if has_attention(model) else None
         reference = self.cache.call(read_reference, run)
         percentile = reference.percentile(features.float().cpu().numpy()) if reference else None
         return Prediction(run, seen, probabilities, grid, percentile)
@@ -264,7 +262,7 @@ class AppContext:
     def trace_image(self, run: Run, image: Image.Image) -> ImageTrace:
         """Return the cached trace of an RGB image. Raises `RunError` without attention."""
         model = self.load_model(run)
-        if not is_vision_transformer(model):
+        if not has_attention(model):
             raise RunError(
                 f"'{run.name}' is not a Vision Transformer and has no attention. Use Grad-CAM in "
                 "'Why this class?' instead."

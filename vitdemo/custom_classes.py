@@ -51,7 +51,7 @@ from vitdemo.data.near_duplicates import (
 )
 from vitdemo.errors import DataError, ImageError, RunError
 from vitdemo.metrics.intervals import wilson_interval
-from vitdemo.models import count_parameters, is_vision_transformer
+from vitdemo.models import count_parameters, has_attention
 from vitdemo.runs import Evaluation, Run
 from vitdemo.runs.provenance import device_name, git_commit, package_versions
 
@@ -492,7 +492,7 @@ def _load_features(
     context: AppContext, base: Run, collection: ImageCollection, report: ReportProgress
 ):
     model = context.load_model(base)
-    if not is_vision_transformer(model) or not isinstance(model.head, nn.Linear):
+    if not has_attention(model) or not isinstance(model.head, nn.Linear):
         raise RunError(
             f"'{base.name}' is not a Vision Transformer with a linear classifier head. Choose "
             "another backbone."

@@ -21,7 +21,7 @@ from vitdemo import models
 from vitdemo.analyses import features
 from vitdemo.analyses.tsne import tsne, tsne_apart
 from vitdemo.errors import DataError, RunError
-from vitdemo.models import build_model, get_classifier_head
+from vitdemo.models import build_model
 
 POOLED = timm_spec(depth=1, global_pool="avg", class_token=False)
 IMAGE_COUNTS = {"train/ant": 2, "train/bee": 2, "test/ant": 9, "test/bee": 5}
@@ -43,7 +43,7 @@ def test_classifier_of_the_features_equals_the_model(spec):
     images = torch.randn(3, 3, spec.image_size, spec.image_size)
     outputs = models.extract_features(model, images)
     assert outputs.ndim == 2
-    assert torch.allclose(get_classifier_head(model)(outputs), model(images), atol=1e-5)
+    assert torch.allclose(model.get_classifier()(outputs), model(images), atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["vit", "timm", "resnet"])

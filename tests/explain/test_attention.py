@@ -18,6 +18,7 @@ from torch.testing import assert_close
 
 from tests.support.factories import random_images
 from vitdemo.explain.attention import classifier_map, relevance, rollout, rollout_steps
+from vitdemo.explain.checks import check_target
 from vitdemo.explain.forward_pass import trace
 from vitdemo.models.vit import VisionTransformer
 
@@ -307,7 +308,6 @@ def test_errors_name_an_invalid_shape_and_prefix():
         (1.0, TypeError, "float32"),
     ],
 )
-def test_relevance_error_names_an_invalid_target(target, error, message):
-    model = build_model_by_name("class token")
+def test_error_names_an_invalid_class(target, error, message):
     with pytest.raises(error, match=message):
-        relevance(model, random_images(model, batch=3), target)
+        check_target(target, torch.zeros(3, 3, 8, 8), 5)

@@ -8,7 +8,6 @@ convolutional models and the pixel methods.
 
 import copy
 import threading
-from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -40,12 +39,13 @@ from vitdemo.explain.attributions import (
     attribute,
     attribute_many,
     contrast_many,
+    integrated_gradients,
 )
 from vitdemo.explain.faithfulness.baselines import rank_by_value
 from vitdemo.explain.logit_attribution import compute_contributions, mean_token_norms
 from vitdemo.explain.logit_lens import apply_logit_lens
 from vitdemo.explain.qkv import compute_qkv
-from vitdemo.models.convnet import ConvNet, build_resnet18
+from vitdemo.models.convnet import ConvNet, ResNet18
 
 AVERAGE_POOLING = {"class_token": False, "global_pool": "avg"}
 KINDS = {  # name: (changed options, prefix tokens, whether patch tokens are pooled)
@@ -65,20 +65,11 @@ def kind(request):
     return request.param
 
 
-class NarrowResNet(nn.Sequential):
-    """ResNet with torchvision's layer names and 8 channels; the real one takes seconds per map."""
-
-    def __init__(self):
-        parts = OrderedDict(conv1=nn.Conv2d(3, 8, 3, padding=1), bn1=nn.BatchNorm2d(8))
-        parts |= OrderedDict(relu=nn.ReLU(), maxpool=nn.Identity())
-        for number, stride in enumerate((1, 2, 2, 2), start=1):
-            conv = nn.Conv2d(8, 8, 3, stride=stride, padding=1)
-            parts[f"layer{number}"] = nn.Sequential(conv, nn.BatchNorm2d(8), nn.ReLU())
-        parts |= OrderedDict(avgpool=nn.AdaptiveAvgPool2d(1), flat=nn.Flatten(), fc=nn.Linear(8, 5))
-        super().__init__(parts)
+def build_convnet(width=24):
+    return ConvNet(num_classes=5, widths=(width, width, width))
 
 
-def build_convolutional(model_class=NarrowResNet):
+def build_convolutional(model_class=build_convnet):
     """Build a float64 model whose BatchNorm layers have statistics of random images."""
     torch.manual_seed(0)
     model = model_class().double()
@@ -199,13 +190,9 @@ def tolerance(method, expected):
     return 0.03 * float(expected.abs().max()) if method == "integrated_gradients" else 1e-5
 
 
-def build_convnet():
-    return ConvNet(num_classes=5, widths=(24, 24, 24))
-
-
 @pytest.mark.parametrize(
     ("model_class", "last", "side"),
-    [(lambda: build_resnet18(5), "layer4", 2), (build_convnet, "groups", 1)],
+    [(lambda: ResNet18(num_classes=5), "layer4", 2), (build_convnet, "groups", 1)],
     ids=["resnet18", "convnet"],
 )
 def test_grad_cam_of_convolutional_models_equals_captum(model_class, last, side):
@@ -272,7 +259,7 @@ HALF_DTYPES = (torch.bfloat16, torch.float16)
 @pytest.mark.parametrize("dtype", HALF_DTYPES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_half_precision_attribution_maps_are_float32(family, dtype, monkeypatch):
-    monkeypatch.setattr(attributions, "INTEGRATION_STEPS", (16,))
+    monkeypatch.setattr(integrated_gradients, "INTEGRATION_STEPS", (16,))
     model, images = build_model_and_images(family, batch=2)
     names = [method.name for method in attributions.list_methods(model)]
     exact = attribute_many(names, model, images, 1)
@@ -386,7 +373,7 @@ def test_an_image_of_mean_colour_has_zero_maps_and_no_completeness_gap():
     maps = attribute_many(PIXEL_METHODS, model, images, 1)
     for values in maps.values():
         assert_close(values, torch.zeros_like(values), atol=1e-9, rtol=0)
-    weights = torch.eye(attributions.get_num_classes(model)).double()[1:2]
+    weights = torch.eye(model.num_classes).double()[1:2]
     exact = torch.zeros_like(maps["integrated_gradients"])
     assert attributions.completeness_gap(model, images, exact, weights).tolist() == [0]
 
@@ -457,14 +444,14 @@ def test_progress_reaches_its_total_and_a_raising_callback_cancels(method):
 
 
 def test_errors_name_invalid_values():
-    model, (resnet, _) = build_timm(), build_model_and_images("cnn")
+    model, (convnet, _) = build_timm(), build_model_and_images("cnn")
     images = random_images(model)
     with pytest.raises(ValueError, match=r"'lime'.*relevance, gradient_rollout.*\."):
         attribute("lime", model, images, 1)
-    with pytest.raises(ValueError, match=r"'rollout' does not support Narrow.*grad_cam"):
-        attribute("rollout", resnet, images.double(), 1)
+    with pytest.raises(ValueError, match=r"'rollout' does not support ConvNet.*grad_cam"):
+        attribute("rollout", convnet, images.double(), 1)
     with pytest.raises(ValueError, match=r"target -1 .* 0\.\.4"):
-        contrast_many(["grad_cam"], resnet, images.double(), 0, -1)
+        contrast_many(["grad_cam"], convnet, images.double(), 0, -1)
     with pytest.raises(ValueError, match="Cannot explain Linear"):
         attribute("occlusion", torch.nn.Linear(2, 2), images, 1)
 

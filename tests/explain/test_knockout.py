@@ -108,8 +108,7 @@ def test_invalid_layers_models_and_masks_raise_errors():
         build_patch_knockout(random_model(TIMM_KINDS["average pooled"]), [0])
     with pytest.raises(ValueError, match="shape"):
         compute_knockout_logits(model, images, blocked[:2])
-    with pytest.raises(ValueError, match="all True"):
-        compute_knockout_logits(model, images, torch.ones_like(blocked))
+    assert compute_knockout_logits(model, images, torch.ones_like(blocked)).isnan().all()
 
 
 def test_benchmark_measures_accuracy_confidence_and_agreement():

@@ -24,6 +24,7 @@ from vitdemo.models.vit_shape import (
     choose_num_heads,
     find_vit_tensors,
     infer_shape,
+    make_spec,
 )
 
 VARIANTS = {  # (model_type, options)
@@ -33,12 +34,13 @@ VARIANTS = {  # (model_type, options)
 }
 
 
-def open_tensors(content, num_heads=0, image_size=0, **options):
+def open_tensors(content, num_heads=0, image_size=0, antialias=True, **options):
     tensors = find_vit_tensors(content)
     shape = infer_shape(tensors)
     heads, _ = choose_num_heads(shape, num_heads)
     size = image_size or shape.image_size
-    return build_from_tensors(tensors, shape, size, num_heads=heads, **options)
+    spec = make_spec(tensors, shape, size, num_heads=heads, **options)
+    return build_from_tensors(tensors, shape, spec, antialias=antialias)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -23,7 +23,7 @@ from vitdemo.cli import app
 from vitdemo.context import AppContext
 from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.errors import ModelError, RunError
-from vitdemo.explain import attributions
+from vitdemo.explain.attributions import integrated_gradients
 from vitdemo.explain.logit_attribution import compute_logit_attribution
 from vitdemo.explain.logit_lens import compute_logit_lens
 from vitdemo.installation import included_folder
@@ -247,7 +247,8 @@ MODEL_VARIANTS = {  # kind: timm's name, options that make it small, image size
 
 @pytest.mark.parametrize("kind", MODEL_VARIANTS)
 def test_every_map_of_each_kind_of_model_works(kind, monkeypatch):
-    monkeypatch.setattr(attributions, "INTEGRATION_STEPS", (4,))  # other tests check completeness
+    # other tests check completeness
+    monkeypatch.setattr(integrated_gradients, "INTEGRATION_STEPS", (4,))
     name, options, size = MODEL_VARIANTS[kind]
     run = create_timm_run(f"timm:{name}", pretrained=False)
     spec = replace(run.spec, image_size=size, options={"depth": 2, **options})
@@ -281,10 +282,10 @@ def test_model_without_labels_has_maps_but_no_predictions(labelless):
     arrays = compute_all_maps(context, run, IMAGE)
     assert sorted(arrays) == ["attention", "heads", "rollout", "seen"]
     assert "head" not in [part.kind for part in load_model_parts(context, run)]
-    panels, problems = side_by_side.compute_side_by_side(
+    (rollout,), problems = side_by_side.compute_side_by_side(
         context, [run.name], IMAGE, depth=1.0, kind="rollout"
     )
-    assert problems == [] and panels[0].lines == ["no classes (no classifier with known labels)"]
+    assert problems == [] and side_by_side.describe_map(rollout)["classes"] == []
 
 
 NO_LABELS = "no classifier with known labels, so it predicts no classes"

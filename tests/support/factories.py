@@ -11,7 +11,7 @@ from PIL import Image
 from vitdemo import data, runs
 from vitdemo.cli import train
 from vitdemo.context import AppContext
-from vitdemo.models import CONVOLUTIONAL_FAMILIES, ModelSpec, build_model, count_parameters
+from vitdemo.models import ModelSpec, build_model, count_parameters, get_family
 from vitdemo.training.recipes import Recipe
 
 CLASSES = data.CIFAR10_CLASSES
@@ -142,7 +142,7 @@ def random_model(spec: ModelSpec, seed: int = 0, classes: int = len(CLASSES)) ->
     """Build a model with random weights in evaluation mode."""
     torch.manual_seed(seed)
     model = build_model(spec, classes)
-    if spec.family not in CONVOLUTIONAL_FAMILIES:
+    if get_family(spec).has_attention:
         for parameter in model.parameters():
             torch.nn.init.normal_(parameter, std=0.3)  # large weights make heads and images differ
     return model.eval()

@@ -11,9 +11,8 @@ from vitdemo.explain.forward_pass import reads_class_token
 from vitdemo.models import (
     count_macs_by_module,
     count_parameters,
-    get_classifier_head,
+    has_attention,
     has_separate_patches,
-    is_vision_transformer,
     patch_side,
     prefix_token_names,
 )
@@ -47,7 +46,7 @@ def list_model_parts(model: nn.Module, image_size: int) -> list[ModelPart]:
     The parts contain all parameters and all multiply-adds for an image of `image_size` pixels.
     """
     macs = count_macs_by_module(model, image_size)
-    if is_vision_transformer(model):
+    if has_attention(model):
         return _transformer_parts(model, macs, image_size)
     return [_layer_part(name, child, macs.get(name, 0)) for name, child in _iter_layers(model)]
 
@@ -93,7 +92,7 @@ def _transformer_parts(
     embed, block, layers = model.patch_embed, model.blocks[0], len(model.blocks)
     width, prefix = model.embed_dim, prefix_token_names(model)
     (rows, columns), side = embed.grid_size, patch_side(model)
-    heads, C = block.attn.num_heads, _count_head_classes(model)
+    heads, C = block.attn.num_heads, model.num_classes
     tokens = len(prefix) + rows * columns
     stem = {"image": image_size, "side": side, "rows": rows, "columns": columns, "width": width}
     own = ("cls_token", "dist_token", "reg_token", "pos_embed", "norm_pre")
@@ -110,9 +109,3 @@ def _transformer_parts(
         part("norm", ["norm", "fc_norm"], width=width),
         *([head] if C else []),
     ]
-
-
-def _count_head_classes(model: nn.Module) -> int:
-    """Return the number of classes of `model`'s classifier head; 0 without a classifier head."""
-    found = get_classifier_head(model)
-    return getattr(found[0] if isinstance(found, tuple) else found, "out_features", 0)

@@ -16,7 +16,7 @@ from vitdemo.data import LabelledImages
 from vitdemo.errors import DataError, VitdemoError
 from vitdemo.explain import forward_pass, statistics
 from vitdemo.explain.checks import to_numpy
-from vitdemo.models import is_vision_transformer
+from vitdemo.models import has_attention
 from vitdemo.runs import Run
 
 NUM_DISTANCE_IMAGES = 32
@@ -44,7 +44,7 @@ def compute_all_distances(
     found, problems = [], []
     for run in context.explainable_runs():
         try:
-            if is_vision_transformer(context.load_model(run)):
+            if has_attention(context.load_model(run)):
                 found.append(compute_distances(context, run, image))
         except VitdemoError as error:
             problems.append(str(error))

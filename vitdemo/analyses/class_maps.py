@@ -401,7 +401,7 @@ class _MapComputation:
         *_, target, against = self.key
 
         def gap() -> float:
-            count = attributions.get_num_classes(self.model)
+            count = self.model.num_classes
             weights = F.one_hot(torch.tensor([target]), count)
             if against is not None:
                 weights = weights - F.one_hot(torch.tensor([against]), count)

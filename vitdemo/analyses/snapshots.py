@@ -18,7 +18,7 @@ from vitdemo.errors import RunError
 from vitdemo.explain import attention, forward_pass
 from vitdemo.explain.checks import to_numpy
 from vitdemo.metrics.training_progress import get_weights_epoch
-from vitdemo.models import CONVOLUTIONAL_FAMILIES
+from vitdemo.models import get_family
 from vitdemo.runs import Run
 
 Snapshot = tuple[np.ndarray, np.ndarray]
@@ -50,7 +50,7 @@ class Snapshots:
 
 def runs_with_snapshots(context: AppContext) -> list[Run]:
     """Return the Vision Transformer runs with saved epochs, including unfinished runs."""
-    vits = (run for run in context.list_runs()[0] if run.spec.family not in CONVOLUTIONAL_FAMILIES)
+    vits = (run for run in context.list_runs()[0] if get_family(run.spec).has_attention)
     return [run for run in vits if runs.list_saved_epochs(run) or runs.list_saved_weights(run)]
 
 

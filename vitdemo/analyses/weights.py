@@ -11,7 +11,7 @@ from vitdemo.context import AppContext
 from vitdemo.errors import RunError
 from vitdemo.explain import embeddings
 from vitdemo.explain.checks import to_numpy
-from vitdemo.models import is_vision_transformer
+from vitdemo.models import has_attention
 from vitdemo.runs import Run
 from vitdemo.runs.timm_run import TimmRun
 
@@ -43,7 +43,7 @@ def compute_position_similarity(
     `RunError` for a model without learned position embeddings.
     """
     model = context.load_model(run)
-    if not is_vision_transformer(model):
+    if not has_attention(model):
         raise RunError(
             f"'{run.name}' is not a Vision Transformer and has no position embedding. Choose a "
             "Vision Transformer."

@@ -103,7 +103,8 @@ def relevance(model: nn.Module, images: Tensor, target: int | Tensor) -> Tensor:
         model, images: as in `trace`. The caller may be in `no_grad` or `inference_mode`. No `.grad`
         is set. target: one class for all images, or a LongTensor (B,) with one class per image.
 
-    Raises `ValueError` for a class out of range or a `target` of another shape. Raises `TypeError`
+    The values of `target` are not read, so that the function can be recorded as a graph: check them
+    with `checks.check_target`. Raises `ValueError` for a `target` of another shape, and `TypeError`
     for a target that is not an integer, or a model that `trace` rejects.
     """
     found = class_gradients(model, images, target)

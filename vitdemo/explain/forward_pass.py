@@ -77,7 +77,7 @@ def iter_class_gradients(
     *attention, features = (tensor.detach() for tensor in inputs)
     for target in targets:
         with torch.inference_mode(False), torch.enable_grad():
-            classes = check_target(target, *found.logits.shape, images.device)  # (B,)
+            classes = expand_target(target, images)  # (B,)
             # The sum is enough, because images do not affect each other.
             score = found.logits.gather(1, classes[:, None]).sum()
             *gradients, last = torch.autograd.grad(score, inputs, retain_graph=True)
@@ -211,17 +211,15 @@ def upcast(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def check_target(target: int | Tensor, batch: int, count: int, device: torch.device) -> Tensor:
-    """Convert `target`, one class or one class per image, to a LongTensor (B,).
+def expand_target(target: int | Tensor, images: Tensor) -> Tensor:
+    """Convert `target`, one class or one class per image of `images`, to a LongTensor (B,).
 
-    `count` is the number of classes. Raises `ValueError` or `TypeError` as `relevance` does.
+    The values are not read, so that a caller can be recorded as a graph; see `checks.check_target`.
     """
-    classes = torch.as_tensor(target, device=device)
+    classes = torch.as_tensor(target, device=images.device)
     if classes.is_floating_point() or classes.dtype == torch.bool:
         raise TypeError(f"target is {classes.dtype}, not an integer or a LongTensor.")
-    if classes.shape not in ((), (batch,)):
-        raise ValueError(f"target has shape {tuple(classes.shape)}, not () or ({batch},).")
-    if ((classes < 0) | (classes >= count)).any():
-        raise ValueError(f"target {classes.tolist()} is out of range: classes are 0..{count - 1}.")
+    if classes.shape not in ((), (len(images),)):
+        raise ValueError(f"target has shape {tuple(classes.shape)}, not () or ({len(images)},).")
     # The clone is needed, because autograd cannot save a tensor from `inference_mode`.
-    return classes.long().expand(batch).clone()  # (B,)
+    return classes.long().expand(len(images)).clone()  # (B,)

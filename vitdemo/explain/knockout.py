@@ -33,8 +33,8 @@ def compute_knockout_logits(model: nn.Module, images: Tensor, blocked: Tensor) -
     each image. Where `blocked` is True, the row's token cannot attend to the column's token in any
     head of this layer.
 
-    Raises `ValueError` for a `blocked` of another shape, or with a row that is all True.
-    Raises `TypeError` for a model that `trace` rejects.
+    Raises `ValueError` for a `blocked` of another shape. A row that is all True gives NaN. Raises
+    `TypeError` for a model that `trace` rejects.
     """
     return _run_masked(model, images, blocked).logits
 
@@ -79,10 +79,6 @@ def _run_masked(model: nn.Module, images: Tensor, blocked: Tensor) -> ForwardPas
         raise ValueError(
             f"`blocked` is {blocked.dtype} of shape {tuple(blocked.shape)}, not torch.bool of "
             f"shape {(L, N, N)} or {(L, B, N, N)}."
-        )
-    if blocked.all(dim=-1).any():
-        raise ValueError(
-            "A row of `blocked` is all True. Set at least one entry of each row to False."
         )
     masks = blocked.to(images.device)
     return run_forward(model, images, [m[:, None] if m.ndim == 3 else m for m in masks])

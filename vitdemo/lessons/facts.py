@@ -42,9 +42,9 @@ from vitdemo.metrics.recipe_ablation import (
 )
 from vitdemo.metrics.training_progress import join_words, recipe_field, with_lineage_history
 from vitdemo.models import (
-    CONVOLUTIONAL_FAMILIES,
     count_macs,
     count_parameters,
+    get_family,
     patch_side,
     prefix_token_names,
 )
@@ -128,7 +128,7 @@ def find_run(context: AppContext, role: str) -> Run:
 
 
 def run_role(run: Run) -> str:
-    if run.spec.family in CONVOLUTIONAL_FAMILIES:
+    if not get_family(run.spec).has_attention:
         return "conv"
     if run.spec.family == "vit":  # lessons explain only linear patch embeddings
         return "vit" if run.spec.options.get("stem", "patch") == "patch" else ""

@@ -1,10 +1,11 @@
-"""Models by family: vitdemo's ViT, two convolutional models, and timm's pretrained models."""
+"""Models by family: vitdemo's ViT, two convolutional models, timm's models and opened models.
+
+A new family is a module with a `ModelFamily`, and an entry in `FAMILIES`. The page, the analyses
+and the report ask a family or a model for capabilities, never for its name or class.
+"""
 
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from timm.layers import PatchDropout
@@ -13,28 +14,37 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from vitdemo.errors import ModelError
-from vitdemo.models.convnet import ConvNet, build_resnet18
-from vitdemo.models.pretrained import build_timm, load_pretrained_weights, patch_sides
-from vitdemo.models.vit import VisionTransformer
+from vitdemo.models.capabilities import (
+    extract_features,
+    features_and_logits,
+    find_classifier_heads,
+    has_attention,
+    has_features,
+    has_separate_patches,
+    patch_side,
+    prefix_token_names,
+)
+from vitdemo.models.convnet import CONVNET, RESNET18
+from vitdemo.models.family import ModelFamily, ModelSpec
+from vitdemo.models.pretrained import TIMM, VIT
+from vitdemo.models.vit_shape import OPENED
 
-CONVOLUTIONAL_FAMILIES = ("convnet", "resnet18")  # model families without attention
-FAMILIES = ("vit", *CONVOLUTIONAL_FAMILIES, "timm")
+__all__ = [  # re-exported names of other modules
+    "ModelFamily",
+    "ModelSpec",
+    "extract_features",
+    "features_and_logits",
+    "find_classifier_heads",
+    "has_attention",
+    "has_features",
+    "has_separate_patches",
+    "patch_side",
+    "prefix_token_names",
+]
+
+FAMILIES = {family.name: family for family in (VIT, CONVNET, RESNET18, TIMM, OPENED)}
 # `sdpa_kernel` changes a setting of the whole process, so only one thread may use it at a time.
 _SDPA_LOCK = threading.Lock()
-
-
-@dataclass(frozen=True)
-class ModelSpec:
-    """Specification from which a model can be rebuilt; it is saved in `config.json`.
-
-    `image_size` is the side of the input in pixels. `name` is timm's name of the model, for the
-    family "timm". `options` are arguments of the model's constructor.
-    """
-
-    family: str
-    image_size: int = 32
-    name: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def build_model(
@@ -56,41 +66,19 @@ def build_model(
     Raises `ModelError` for an unknown family or name, for contradictory options, and for weights
     that are not available or belong to another model.
     """
-    if spec.family == "vit":
-        sizes = {"image_size": spec.image_size, "num_classes": num_classes}
-        try:
-            model = VisionTransformer(**sizes, **spec.options)
-        except ValueError as error:  # the image size may not be a multiple of the patch size
-            raise ModelError(str(error)) from error
-        needs_weights = pretrained or weights
-        return load_pretrained_weights(model, weights, keep_head) if needs_weights else model
-    if spec.family in CONVOLUTIONAL_FAMILIES:
-        if weights is not None:
-            raise ModelError(f"{spec.family} is always trained from scratch: remove --weights.")
-        if spec.family == "resnet18":
-            return build_resnet18(num_classes)
-        return ConvNet(num_classes=num_classes, **spec.options)
-    if spec.family == "timm":
-        start = {"pretrained": pretrained, "weights": weights}
-        return build_timm(spec.name, num_classes, spec.image_size, **start, **spec.options)
+    family = get_family(spec)
+    if pretrained or weights is not None:
+        return family.load(spec, num_classes, weights, keep_head)
+    return family.build(spec, num_classes)
+
+
+def get_family(spec: ModelSpec) -> ModelFamily:
+    """Return the family of `spec`; models of an unknown family cannot be built."""
+    return FAMILIES.get(spec.family) or ModelFamily(spec.family, _refuse_family)
+
+
+def _refuse_family(spec: ModelSpec, num_classes: int) -> nn.Module:
     raise ModelError(f"Unknown model family '{spec.family}': choose one of {', '.join(FAMILIES)}.")
-
-
-def is_vision_transformer(model: nn.Module) -> bool:
-    """Return whether `model` is a Vision Transformer, by vitdemo's and timm's attribute names."""
-    return hasattr(model, "blocks") and hasattr(model, "patch_embed")
-
-
-def has_separate_patches(model: nn.Module) -> bool:
-    """Return whether each token of a Vision Transformer is a projection of a single patch.
-
-    The result is False for a convolutional stem, whose tokens also depend on pixels around the
-    patch.
-    """
-    embed = model.patch_embed
-    proj = getattr(embed, "proj", None)
-    is_linear = isinstance(proj, nn.Conv2d) and proj.kernel_size == proj.stride
-    return is_linear and not hasattr(embed, "backbone")  # timm's hybrids project ResNet features
 
 
 def add_patch_dropout(model: nn.Module) -> PatchDropout:
@@ -104,47 +92,6 @@ def add_patch_dropout(model: nn.Module) -> PatchDropout:
         raise ModelError("patch_dropout needs a Vision Transformer. Set patch_dropout to 0.")
     model.patch_drop = PatchDropout(0.0, num_prefix_tokens=model.num_prefix_tokens)
     return model.patch_drop
-
-
-def patch_side(model: nn.Module) -> int:
-    """Return the side of a Vision Transformer's patches in pixels."""
-    return patch_sides(model.patch_embed)[0]
-
-
-def prefix_token_names(model: nn.Module) -> tuple[str, ...]:
-    """Return the names of a model's special tokens: "class token", "register 1", ..."""
-    names = {"cls_token": "class token", "dist_token": "distillation token"}
-    found = [name for attr, name in names.items() if getattr(model, attr, None) is not None]
-    registers = getattr(model, "reg_token", None)  # (1, number, D)
-    if registers is not None:
-        found += [f"register {i + 1}" for i in range(registers.shape[1])]
-    return tuple(found)
-
-
-def get_classifier_head(model: nn.Module) -> nn.Module:
-    """Return the classifier head of a model of timm, vitdemo or torchvision."""
-    return model.get_classifier() if hasattr(model, "get_classifier") else model.fc
-
-
-def extract_features(model: nn.Module, images: torch.Tensor) -> torch.Tensor:
-    """Compute the input (B, D) of the classifier head for normalised `images` (B, 3, S, S).
-
-    The input is the class token after the final norm, or the mean of the patch tokens. For a
-    convolutional model, the input is the vector of channels after pooling.
-    """
-    return features_and_logits(model, images)[0]
-
-
-def features_and_logits(
-    model: nn.Module, images: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute features (B, D) and logits (B, C) of `images` (B, 3, S, S) in one forward pass."""
-    if hasattr(model, "forward_head"):
-        tokens = model.forward_features(images)
-        return model.forward_head(tokens, pre_logits=True), model.forward_head(tokens)
-    *body, head = model.children()  # a ResNet's layers, registered in the order of the forward pass
-    features = nn.Sequential(*body)(images).flatten(1)
-    return features, head(features)
 
 
 def count_parameters(model: nn.Module) -> int:

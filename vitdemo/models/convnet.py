@@ -16,7 +16,9 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torchvision.models import resnet18
+from torchvision.models.resnet import BasicBlock, ResNet
+
+from vitdemo.models.family import ModelFamily
 
 WHITENING_IMAGES = 5000  # number of images from which the whitening is computed
 HEAD_SCALE = 1 / 9  # first predictions are close to uniform, so training is stable
@@ -118,15 +120,40 @@ class ConvNet(nn.Module):
         return self.forward_head(self.forward_features(images))
 
 
-def build_resnet18(num_classes: int) -> nn.Module:
-    """Build a ResNet-18 for small images, a common baseline (He et al. 2016).
+class ResNet18(ResNet):
+    """ResNet-18 for small images, a common baseline (He et al. 2016), with timm's method names.
 
     The model maps images (B, 3, S, S) to logits (B, C). This is torchvision's network with the stem
     that the paper uses on CIFAR: a 3x3 convolution with stride 1 and no max-pool. The first stage
     therefore works at the full resolution.
     """
-    model = resnet18(num_classes=num_classes)
-    model.conv1 = nn.Conv2d(3, 64, kernel_size=3, stride=1, padding=1, bias=False)
-    nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")
-    model.maxpool = nn.Identity()
-    return model
+
+    def __init__(self, *, num_classes: int = 10):
+        super().__init__(BasicBlock, [2, 2, 2, 2], num_classes=num_classes)
+        self.num_classes = num_classes
+        self.conv1 = nn.Conv2d(3, 64, kernel_size=3, stride=1, padding=1, bias=False)
+        nn.init.kaiming_normal_(self.conv1.weight, mode="fan_out", nonlinearity="relu")
+        self.maxpool = nn.Identity()
+
+    def get_classifier(self) -> nn.Module:
+        return self.fc
+
+    def forward_features(self, images: Tensor) -> Tensor:
+        """Compute features (B, D, rows, columns) of images (B, 3, S, S); for S = 32, 4 x 4."""
+        x = self.relu(self.bn1(self.conv1(images)))
+        return self.layer4(self.layer3(self.layer2(self.layer1(x))))
+
+    def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
+        """Map features (B, D, rows, columns) to logits (B, C), or to the head's input (B, D)."""
+        x = self.avgpool(x).flatten(1)  # (B, D)
+        return x if pre_logits else self.fc(x)
+
+
+CONVNET = ModelFamily(
+    "convnet",
+    lambda spec, num_classes: ConvNet(num_classes=num_classes, **spec.options),
+    has_attention=False,
+)
+RESNET18 = ModelFamily(
+    "resnet18", lambda spec, num_classes: ResNet18(num_classes=num_classes), has_attention=False
+)

@@ -13,6 +13,9 @@ from torch import Tensor, nn
 
 from vitdemo.errors import ModelError
 from vitdemo.installation import APP_NAME, TRAIN_NAME
+from vitdemo.models.capabilities import patch_sides
+from vitdemo.models.family import ModelFamily, ModelSpec
+from vitdemo.models.vit import VisionTransformer
 from vitdemo.models.weights import (
     VIT_HEAD_NAMES,
     NamedTensors,
@@ -103,16 +106,6 @@ def check_has_weights(name: str) -> None:
         )
 
 
-def patch_sides(patch_embed: nn.Module) -> tuple[int, int]:
-    """Return height and width, in pixels, of the image region that a token represents.
-
-    In a hybrid model, the patches are cut from features with a lower resolution than the image.
-    """
-    if hasattr(patch_embed, "feat_ratio"):
-        return tuple(patch_embed.feat_ratio(as_scalar=False))
-    return tuple(patch_embed.patch_size)
-
-
 def _without_memory(name: str, args: dict) -> nn.Module:
     """Build timm's model `name` on the meta device, with shapes but without values."""
     with torch.device("meta"):
@@ -194,3 +187,32 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 def _reason(error: Exception) -> str:
     reason = next(iter(str(error).splitlines()), "")[:200]  # a timeout has no message
     return f"{type(error).__name__}: {reason}"
+
+
+def _build_vit(spec: ModelSpec, num_classes: int) -> nn.Module:
+    sizes = {"image_size": spec.image_size, "num_classes": num_classes}
+    try:
+        return VisionTransformer(**sizes, **spec.options)
+    except ValueError as error:  # the image size may not be a multiple of the patch size
+        raise ModelError(str(error)) from error
+
+
+def _load_vit(
+    spec: ModelSpec, num_classes: int, weights: Path | str | None, keep_head: bool
+) -> nn.Module:
+    return load_pretrained_weights(_build_vit(spec, num_classes), weights, keep_head)
+
+
+def _build_timm(spec: ModelSpec, num_classes: int) -> nn.Module:
+    return build_timm(spec.name, num_classes, spec.image_size, **spec.options)
+
+
+def _load_timm(
+    spec: ModelSpec, num_classes: int, weights: Path | str | None, keep_head: bool
+) -> nn.Module:
+    start = {"pretrained": True, "weights": weights}
+    return build_timm(spec.name, num_classes, spec.image_size, **start, **spec.options)
+
+
+VIT = ModelFamily("vit", _build_vit, _load_vit)
+TIMM = ModelFamily("timm", _build_timm, _load_timm, is_third_party=True)

@@ -2,7 +2,8 @@
 
     tensors = find_vit_tensors(read_weights_file(Path("model.pth")))
     shape = infer_shape(tensors)  # depth, width, patch size, class token, registers, ...
-    model = build_from_tensors(tensors, shape, shape.image_size)
+    spec = make_spec(tensors, shape, shape.image_size, num_heads=6)
+    model = build_from_tensors(tensors, shape, spec)
 
 The number of attention heads does not follow from the tensors, except with query/key norm.
 """
@@ -10,7 +11,7 @@ The number of attention heads does not follow from the tensors, except with quer
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ from torch import Tensor, nn
 
 from vitdemo.errors import ModelError
 from vitdemo.models import transformers_names
+from vitdemo.models.family import ModelFamily, ModelSpec
 from vitdemo.models.weights import (
     Layout,
     NamedTensors,
@@ -118,6 +120,17 @@ class ConcatenatedVisionTransformer(VisionTransformer):
         mean = patches.mean(1) if patches.shape[1] else torch.zeros_like(x[:, 0])
         features = torch.cat([x[:, 0], mean], dim=1)  # (B, 2 D)
         return features if pre_logits else self.head(features)
+
+
+ARCHITECTURES = {
+    each.__name__: each
+    for each in (
+        VisionTransformer,
+        VisionTransformerDistilled,
+        ClassTokenDistilled,
+        ConcatenatedVisionTransformer,
+    )
+}
 
 
 def find_vit_tensors(content: Mapping[str, Any]) -> NamedTensors:
@@ -343,7 +356,7 @@ def choose_num_heads(shape: VitShape, stated: int = 0) -> tuple[int, bool]:
     return width // HEAD_WIDTH, True
 
 
-def build_from_tensors(
+def make_spec(
     tensors: NamedTensors,
     shape: VitShape,
     image_size: int,
@@ -351,22 +364,24 @@ def build_from_tensors(
     num_heads: int,
     eps: float = 1e-6,
     activation: str = "gelu",
-    antialias: bool = True,
-) -> nn.Module:
-    """Build the model of `shape` for images (B, 3, S, S), S = `image_size`, and load `tensors`.
+) -> ModelSpec:
+    """Return the specification of the model of `shape` for images (B, 3, S, S), S = `image_size`.
 
-    Args:
-        num_heads: number of attention heads H.
-        eps, activation: constant of LayerNorm, and the activation of the MLP by timm's name.
-        antialias: how position embeddings are interpolated to another grid (bicubic).
-
-    Raises `ModelError` with a description of the misfit if `tensors` do not fit.
+    `num_heads` is the number of attention heads H. `eps` and `activation` are the constant of
+    LayerNorm, and the activation of the MLP by timm's name.
     """
-    side = shape.image_size or image_size
+    architecture = VisionTransformer
+    if "+" in shape.pooling:
+        architecture = ConcatenatedVisionTransformer
+    elif "dist_token" in tensors:
+        has_head = "head_dist.weight" in tensors and shape.num_classes > 0
+        architecture = VisionTransformerDistilled if has_head else ClassTokenDistilled
     options = {
-        "img_size": side,
+        "architecture": architecture.__name__,
+        "eps": eps,
+        "is_gated": shape.is_gated,
+        "act_layer": "silu" if shape.is_gated else activation,
         "patch_size": shape.patch_size,
-        "num_classes": shape.num_classes,
         "embed_dim": shape.embed_dim,
         "depth": shape.depth,
         "num_heads": num_heads,
@@ -384,17 +399,39 @@ def build_from_tensors(
         "final_norm": "norm.weight" in tensors or "fc_norm.weight" in tensors,
         "fc_norm": "fc_norm.weight" in tensors,
         "global_pool": "avg" if shape.pooling == "avg" else "token",
-        "norm_layer": partial(nn.LayerNorm, eps=eps),
-        "act_layer": "silu" if shape.is_gated else activation,
-        "mlp_layer": SwiGLUPacked if shape.is_gated else Mlp,
-        "weight_init": "skip",
     }
-    kind = ConcatenatedVisionTransformer if "+" in shape.pooling else VisionTransformer
-    if "dist_token" in tensors:
-        has_head = "head_dist.weight" in tensors and shape.num_classes > 0
-        kind = VisionTransformerDistilled if has_head else ClassTokenDistilled
+    return ModelSpec(OPENED.name, image_size, options=options)
+
+
+def build_opened(spec: ModelSpec, num_classes: int) -> nn.Module:
+    """Build a model of a specification from `make_spec`, with unspecified weights."""
+    options = dict(spec.options)
+    architecture, eps = ARCHITECTURES[options.pop("architecture")], options.pop("eps")
+    return architecture(
+        img_size=spec.image_size,
+        num_classes=num_classes,
+        norm_layer=partial(nn.LayerNorm, eps=eps),
+        mlp_layer=SwiGLUPacked if options.pop("is_gated") else Mlp,
+        weight_init="skip",
+        **options,
+    )
+
+
+OPENED = ModelFamily("opened", build_opened, is_third_party=True)
+
+
+def build_from_tensors(
+    tensors: NamedTensors, shape: VitShape, spec: ModelSpec, *, antialias: bool = True
+) -> nn.Module:
+    """Build the model of `shape` and `spec`, which comes from `make_spec`, and load `tensors`.
+
+    If the image size of `spec` differs from the size in training, the position embeddings are
+    interpolated (bicubic, `antialias` as in timm). Raises `ModelError` with a description of the
+    misfit if `tensors` do not fit.
+    """
+    side = shape.image_size or spec.image_size
     with torch.device("meta"):
-        model = kind(**options)
+        model = build_opened(replace(spec, image_size=side), shape.num_classes)
     has_classes = shape.num_classes > 0
     tensors = drop_extra_tensors(tensors, model, with_head=has_classes)
     if misfit := describe_misfit(tensors, model, with_head=has_classes):
@@ -405,13 +442,13 @@ def build_from_tensors(
     left = [n for n, t in [*model.named_parameters(), *model.named_buffers()] if t.is_meta]
     if left:
         raise ModelError(f"The weights have no values for '{left[0]}'. {SUPPORTED_MODELS}")
-    if side != image_size:
-        _resize(model, image_size, antialias)
+    if side != spec.image_size:
+        _resize(model, spec.image_size, antialias)
     return model.eval()
 
 
 def _resize(model: nn.Module, image_size: int, antialias: bool) -> None:
-    """Interpolate the position embeddings to `image_size`; with `antialias`, as in timm."""
+    """Interpolate the position embeddings to `image_size`."""
     positions, before = model.pos_embed, model.patch_embed.grid_size
     model.patch_embed.set_input_size((image_size, image_size))
     if positions is None:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from vitdemo.errors import ModelError
 from vitdemo.explain.forward_pass import run_forward
-from vitdemo.models import is_vision_transformer
+from vitdemo.models import has_attention
 from vitdemo.runs import Run, load_model
 
 NEEDED_PACKAGES = ("onnx", "onnxscript")
@@ -32,7 +32,7 @@ class _LogitsAndAttention(nn.Module):
         self.model = model
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
-        if not is_vision_transformer(self.model):
+        if not has_attention(self.model):
             return (self.model(images),)
         found = run_forward(self.model, images)
         return found.logits, *found.attention

@@ -33,6 +33,7 @@ from vitdemo.models.vit_shape import (
     count_unused_tensors,
     find_vit_tensors,
     infer_shape,
+    make_spec,
 )
 from vitdemo.models.weights import check_fit, find_tensors, read_weights_file
 from vitdemo.paths import expand_path
@@ -67,7 +68,6 @@ from vitdemo.runs.timm_run import (
 from vitdemo.training import Preprocessing
 
 MAX_ARGUMENT = 2**16  # largest number in a timm config
-OPENED_FAMILY = "opened"  # family of a model that is described only by its tensors
 NUMBERED_LABEL = "class {}"
 NO_LABELS_NOTICE = "The labels are unknown, so the classes are numbered. State labels to name them."
 IMAGENET_NOTICE = "The labels are not stored with the model: ImageNet's {} labels are assumed."
@@ -173,7 +173,8 @@ def open_model(
     Args:
         text: "hf-hub:USER/NAME[@revision]" or "local:PATH", with options after "?": `heads` (number
             of attention heads), `labels` (text file, one label per line), `size` (side of the input
-            in pixels), `mean` and `std` (one or three numbers), and others of docs/models.md.
+            in pixels), `mean` and `std` (one or three numbers), and others, see
+            docs/models-and-api.md.
         labels: names of the outputs, instead of the labels in the model's files.
         on_bytes: is called as `on_bytes(done, total)` during a download, and may raise `Stopped`.
 
@@ -332,7 +333,8 @@ def _describe_tensors(files: ModelFiles, address: ModelAddress) -> _Description:
     """Describe a model of transformers, or a model whose files have no known config.json."""
     config, kind = files.config, files.config.get("model_type", "")
     content = read_weights_file(files.weights)
-    shape = infer_shape(find_vit_tensors(content))
+    tensors = find_vit_tensors(content)
+    shape = infer_shape(tensors)
     if kind:
         _check_sizes(shape, config)
     shape, options, notices = _choose_parts(files, kind, address, shape)
@@ -344,12 +346,13 @@ def _describe_tensors(files: ModelFiles, address: ModelAddress) -> _Description:
     labels = transformers_names.get_labels(config) if classes else ()
     if classes != shape.num_classes:
         shape = replace(shape, num_classes=0, pooling=shape.pooling.partition("+")[0])
-    build = partial(_build_tensors, files.weights, shape, pixels.size, options)
+    spec = make_spec(tensors, shape, pixels.size, **options)
+    # transformers interpolates DINOv2's position embeddings without antialiasing.
+    build = partial(_build_tensors, files.weights, shape, spec, antialias=kind != "dinov2")
     named = f"transformers' {(config.get('architectures') or [kind])[0]}" if kind else "ViT"
     summary = (
         f"{named}: {shape.depth} layers, {options['num_heads']} heads, width {shape.embed_dim}"
     )
-    spec = ModelSpec(OPENED_FAMILY, pixels.size)
     return _Description(spec, build, classes, labels, pixels, summary, notices)
 
 
@@ -360,9 +363,9 @@ def _list_parts(counts: dict[str, int]) -> str:
     return ", ".join(parts[:MAX_PARTS_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _build_tensors(weights: Path, shape: VitShape, image_size: int, options: dict) -> nn.Module:
+def _build_tensors(weights: Path, shape: VitShape, spec: ModelSpec, antialias: bool) -> nn.Module:
     tensors = find_vit_tensors(read_weights_file(weights))
-    return build_from_tensors(tensors, shape, image_size, **options)
+    return build_from_tensors(tensors, shape, spec, antialias=antialias)
 
 
 def _check_sizes(shape: VitShape, config: dict[str, Any]) -> None:
@@ -415,7 +418,7 @@ def _choose_pixels(
 def _choose_parts(
     files: ModelFiles, kind: str, address: ModelAddress, shape: VitShape
 ) -> tuple[VitShape, dict[str, Any], list[str]]:
-    """Return the shape and the options of `build_from_tensors`, and a notice per assumption.
+    """Return the shape and the options of `make_spec`, and a notice per assumption.
 
     These parts are not in the tensors, but come from the config or from the model address.
     """
@@ -449,8 +452,6 @@ def _choose_parts(
         "num_heads": heads,
         "eps": eps,
         "activation": transformers_names.ACTIVATIONS[activation],
-        # transformers interpolates DINOv2's position embeddings without antialiasing.
-        "antialias": kind != "dinov2",
     }
     return shape, options, notices
 

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from vitdemo.data import LabelledImages
 from vitdemo.errors import VitdemoError
-from vitdemo.models import add_patch_dropout, get_classifier_head
+from vitdemo.models import add_patch_dropout
 from vitdemo.models.convnet import WHITENING_IMAGES
 from vitdemo.training.augment import (
     Augmentation,
@@ -301,7 +301,7 @@ class Trainer:
         """Freeze or unfreeze weights for the stage of the next epoch; return a new optimizer."""
         recipe = self.recipe
         head_only = self.stage == "head"
-        head = set(get_classifier_head(self.model).parameters()) if head_only else ()
+        head = set(self.model.get_classifier().parameters()) if head_only else ()
         for parameter in self.model.parameters():
             parameter.requires_grad_(not head_only or parameter in head)
         self.peak_learning_rate = recipe.head_learning_rate if head_only else recipe.learning_rate

@@ -222,7 +222,7 @@ def test_errors_name_invalid_values():
             measure_perturbation_curves(model, torch.zeros(1, 3, 32, 32), target, maps, **settings)
 
     check(r"'noise'.*drop, mean, blur\.", fill="noise")
-    check("NarrowResNet does not compute each token", build_convolutional(), fill="drop")
+    check("ConvNet does not compute each token", build_convolutional(), fill="drop")
     check("VisionTransformer does not compute each token from a single patch", stem, fill="drop")
     check(r"target 5 .* 0\.\.4", target=5)
     check(r"target 9 .* 0\.\.4", against=9)

@@ -24,8 +24,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vitdemo.explain import forward_pass
-from vitdemo.explain.attributions import OnStep, get_num_classes
+from vitdemo.explain.attributions import OnStep
+from vitdemo.explain.checks import check_target
 from vitdemo.explain.faithfulness.baselines import (
     NUM_COPIES,
     NUM_RANDOM_ORDERS,
@@ -173,10 +173,10 @@ def _measure_order_curves(
     """
     if steps is not None and steps < 1:
         raise ValueError(f"steps is {steps}, but must be at least 1.")
-    P, count = orders.shape[1], get_num_classes(model)
+    P = orders.shape[1]
     moved = torch.linspace(0, P, min(steps or P, P) + 1).round().long()  # (K+1,) patches
     pair = [t for t in classes if t is not None]
-    pair = [int(forward_pass.check_target(t, 1, count, torch.device("cpu"))) for t in pair]
+    pair = [int(check_target(t, image, model.num_classes)) for t in pair]
     removed = orders[:, None] < moved[:, None]  # (M, K+1, P)
     sets, which = torch.cat([~removed, removed]).flatten(0, 1).unique(dim=0, return_inverse=True)
     logits = predict_patch_sets(model, image, sets, grid, fill, on_step=on_step)  # (n, C)
@@ -214,11 +214,16 @@ def compute_band(curves: Tensor) -> Tensor:
 def _check_common_grid(
     model: nn.Module, maps: Mapping[str, Tensor], fill: str | ReplacePatches
 ) -> tuple[int, int]:
-    """Return the common grid of all `maps`. Raises `ValueError` if their grids differ."""
+    """Return the common grid of all `maps`.
+
+    Raises `ValueError` if their grids differ, or if a value is not finite.
+    """
     check_fill(model, fill)
     grids = {tuple(values.shape) for values in maps.values()}
     if len(grids) != 1 or len(grid := grids.pop()) != 2:
         raise ValueError(
             "maps must contain at least one map, and all maps must have one shape (rows, columns)."
         )
+    if not all(values.isfinite().all() for values in maps.values()):
+        raise ValueError("The map contains NaN or infinity. Use a map with finite values.")
     return grid

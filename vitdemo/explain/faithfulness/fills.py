@@ -16,9 +16,8 @@ from vitdemo.explain.attributions import (
     ATTRIBUTION_BATCH_SIZE,
     OnStep,
     cell_indices,
-    get_num_classes,
 )
-from vitdemo.models import has_separate_patches, is_vision_transformer
+from vitdemo.models import has_attention, has_separate_patches
 
 FILLS = ("drop", "mean", "blur")
 # Function of an image (1, 3, S, S), sets of remaining patches (n, P) and the patch grid. It returns
@@ -31,7 +30,7 @@ def supported_fills(model: nn.Module) -> tuple[str, ...]:
 
     "drop" requires a ViT that computes each token from a single patch.
     """
-    can_drop = is_vision_transformer(model) and has_separate_patches(model)
+    can_drop = has_attention(model) and has_separate_patches(model)
     return tuple(fill for fill in FILLS if fill != "drop" or can_drop)
 
 
@@ -52,7 +51,7 @@ def predict_patch_sets(
     `on_step` stops the computation.
     """
     passed = _predict_dropped if fill == "drop" else _predict_filled
-    logits, done = torch.empty(len(sets), get_num_classes(model), dtype=image.dtype), 0
+    logits, done = torch.empty(len(sets), model.num_classes, dtype=image.dtype), 0
     for which, part in passed(model, image, sets.to(image.device), grid, fill):
         logits[which.cpu()] = part.to("cpu", image.dtype)
         done += len(which)

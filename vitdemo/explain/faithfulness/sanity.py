@@ -21,10 +21,10 @@ import torch
 from torch import Tensor, nn
 
 from vitdemo.explain import attributions
-from vitdemo.explain.attributions import OnStep, get_num_classes
+from vitdemo.explain.attributions import OnStep
 from vitdemo.explain.faithfulness.baselines import rank_p_value
+from vitdemo.models import find_classifier_heads
 
-CLASSIFIER_NAMES = ("head", "head_dist", "fc")  # names in ViTs (vitdemo, timm) and in a ResNet
 NUM_RANDOM_HEADS = 19  # the minimum for a rank p-value of 0.05
 # Steps of Integrated Gradients for randomised heads. Few steps suffice, because a rank correlation
 # does not need a completeness gap below 1% (benchmarks/log/2026-11-27-faithfulness-steps.md).
@@ -54,20 +54,17 @@ def randomise_head(model: nn.Module, *seeds: int) -> nn.Module:
 
     The weights have the same standard deviation as before, and there is no bias. Class c of the
     head from `seeds[r]` becomes class r * C + c. The result shares all other parts with `model`,
-    which is unchanged. Raises `TypeError` if the classifier head is not a linear layer with a name
-    in `CLASSIFIER_NAMES`.
+    which is unchanged. Raises `TypeError` if the classifier head is not a linear layer.
     """
-    names = [name for name in CLASSIFIER_NAMES if isinstance(model._modules.get(name), nn.Linear)]
-    if not names:
+    heads = find_classifier_heads(model)
+    if not heads:
         raise TypeError(
-            f"{type(model).__name__} has no linear classifier head named "
-            f"{' or '.join(CLASSIFIER_NAMES)}: choose another model."
+            f"{type(model).__name__} has no linear classifier head: choose another model."
         )
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     other = copy.copy(model)
     other._modules = dict(model._modules)
-    for name in names:
-        old = model._modules[name]
+    for name, old in heads.items():
         own = old.weight.detach()  # (C, D)
         drawn = [torch.randn(own.shape, generator=each) for each in generators]
         weight = (torch.cat(drawn) * own.std().cpu()).to(own)  # (R * C, D)
@@ -75,8 +72,7 @@ def randomise_head(model: nn.Module, *seeds: int) -> nn.Module:
         head.out_features = len(weight)
         head.weight.data, head.bias.data = weight, torch.zeros_like(weight[:, 0])
         other._modules[name] = head.requires_grad_(False).train(old.training)
-    if hasattr(other, "num_classes"):
-        other.num_classes = len(seeds) * model.num_classes  # changes only the copy
+    other.num_classes = len(seeds) * model.num_classes  # changes only the copy
     return other
 
 
@@ -101,7 +97,7 @@ def compute_random_head_maps(
     fast, found = [name for name in methods if name not in slow], {}
     joined = randomise_head(model, *range(count))
     if fast:
-        targets = [get_num_classes(model) * seed + target for seed in range(count)]
+        targets = [model.num_classes * seed + target for seed in range(count)]
         found = attributions.attribute_classes(fast, joined, image, targets)
     for i, name in enumerate(slow):
         report = report_part(on_step, i, len(slow))

@@ -16,7 +16,7 @@ from vitdemo.documents.images import ImageItem, ImageRow
 from vitdemo.errors import RunError
 from vitdemo.explain.embeddings import embed_patches, project_on_components
 from vitdemo.figures.dataset import arrange_patches
-from vitdemo.models import has_separate_patches, is_vision_transformer
+from vitdemo.models import has_attention, has_separate_patches
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import add_view, document_payload, load_square
 from vitdemo.page.components.run_choice import (
@@ -73,7 +73,7 @@ FEATURE = Feature({VIEW: payload})
 def patch_blocks(context: AppContext, run: Run, image: Image.Image) -> list[DocumentBlock]:
     """Return the patches of an image, the norms of their vectors, and principal components."""
     model = context.load_model(run)
-    if not is_vision_transformer(model):
+    if not has_attention(model):
         raise RunError(
             f"'{run.name}' is not a Vision Transformer and has no patches. Choose another model."
         )

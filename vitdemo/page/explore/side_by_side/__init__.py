@@ -17,9 +17,9 @@ from vitdemo.context import AppContext, Prediction
 from vitdemo.documents import Details, DocumentBlock, Notice, Text
 from vitdemo.documents.maps import MapPanel, MapRow
 from vitdemo.errors import RunError, VitdemoError
-from vitdemo.explain.attributions import METHODS, attribute, get_model_kind
+from vitdemo.explain.attributions import METHODS, attribute
 from vitdemo.metrics import top_k_classes
-from vitdemo.models import CONVOLUTIONAL_FAMILIES
+from vitdemo.models import get_family
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import add_view, document_payload, load_square
 from vitdemo.page.components.run_choice import group_runs
@@ -30,11 +30,6 @@ from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 
 VIEW = "side_by_side"
-MODEL_FAMILIES = (
-    ("vit",),
-    ("timm",),
-    CONVOLUTIONAL_FAMILIES,
-)  # kinds of models: from scratch, pretrained, convolutional
 NO_MODEL = "Choose a model above."
 ABOUT_MAPS = (
     "A relative depth of 100% is the last layer of each model. Convolutional models have no "
@@ -107,8 +102,11 @@ def collect_class_names(runs: Sequence[Run]) -> list[str]:
 
 def select_one_per_family(runs: Sequence[Run]) -> list[Run]:
     """Return the first run of each kind: ViT from scratch, pretrained ViT, convolutional model."""
-    firsts = (next((r for r in runs if r.spec.family in kind), None) for kind in MODEL_FAMILIES)
-    return [run for run in firsts if run is not None]
+    firsts: dict[tuple[bool, bool], Run] = {}
+    for run in runs:
+        family = get_family(run.spec)
+        firsts.setdefault((not family.has_attention, family.is_third_party), run)
+    return [firsts[kind] for kind in sorted(firsts)]
 
 
 def layer_at_depth(depth: float, layers: int) -> int:
@@ -152,7 +150,7 @@ def _attention_panel(
     context: AppContext, run: Run, image: Image.Image, depth: float, kind: str, target: str | None
 ) -> MapPanel:
     answer = context.predict(run, image)
-    if get_model_kind(context.load_model(run)) == "cnn":
+    if not context.count_layers(run):
         return _class_panel(context, answer, image, "grad_cam", target)
     if kind == "relevance":
         return _class_panel(context, answer, image, kind, target)

@@ -1,0 +1,80 @@
+"""Capabilities of a model, whatever its class: attention, features, patches, classifier heads.
+
+Models have timm's names: `forward_features` and `forward_head`, `num_classes` and `get_classifier`.
+A Vision Transformer also has `patch_embed` and `blocks`.
+"""
+
+from torch import Tensor, nn
+
+
+def has_attention(model: nn.Module) -> bool:
+    """Return whether `model` consists of attention blocks on patch tokens."""
+    return hasattr(model, "blocks") and hasattr(model, "patch_embed")
+
+
+def has_features(model: nn.Module) -> bool:
+    """Return whether the forward pass of `model` is split into features and classifier head."""
+    return hasattr(model, "forward_features") and hasattr(model, "forward_head")
+
+
+def has_separate_patches(model: nn.Module) -> bool:
+    """Return whether each token of a Vision Transformer is a projection of a single patch.
+
+    The result is False for a convolutional stem, whose tokens also depend on pixels around the
+    patch.
+    """
+    embed = model.patch_embed
+    proj = getattr(embed, "proj", None)
+    is_linear = isinstance(proj, nn.Conv2d) and proj.kernel_size == proj.stride
+    return is_linear and not hasattr(embed, "backbone")  # timm's hybrids project ResNet features
+
+
+def patch_sides(patch_embed: nn.Module) -> tuple[int, int]:
+    """Return height and width, in pixels, of the image region that a token represents.
+
+    In a hybrid model, the patches are cut from features with a lower resolution than the image.
+    """
+    if hasattr(patch_embed, "feat_ratio"):
+        return tuple(patch_embed.feat_ratio(as_scalar=False))
+    return tuple(patch_embed.patch_size)
+
+
+def patch_side(model: nn.Module) -> int:
+    """Return the side of a Vision Transformer's patches in pixels."""
+    return patch_sides(model.patch_embed)[0]
+
+
+def prefix_token_names(model: nn.Module) -> tuple[str, ...]:
+    """Return the names of a model's special tokens: "class token", "register 1", ..."""
+    names = {"cls_token": "class token", "dist_token": "distillation token"}
+    found = [name for attr, name in names.items() if getattr(model, attr, None) is not None]
+    registers = getattr(model, "reg_token", None)  # (1, number, D)
+    if registers is not None:
+        found += [f"register {i + 1}" for i in range(registers.shape[1])]
+    return tuple(found)
+
+
+def find_classifier_heads(model: nn.Module) -> dict[str, nn.Linear]:
+    """Return the linear classifier heads of `model` by name: {} for a model without classes.
+
+    A distilled model has two heads, whose logits are averaged. Other models have at most one head.
+    """
+    heads = model.get_classifier()
+    heads = heads if isinstance(heads, tuple) else (heads,)
+    linear = [head for head in heads if isinstance(head, nn.Linear)]
+    return {name: part for name, part in model._modules.items() if part in linear}
+
+
+def extract_features(model: nn.Module, images: Tensor) -> Tensor:
+    """Compute the input (B, D) of the classifier head for normalised `images` (B, 3, S, S).
+
+    The input is the class token after the final norm, or the mean of the patch tokens. For a
+    convolutional model, the input is the vector of channels after pooling.
+    """
+    return features_and_logits(model, images)[0]
+
+
+def features_and_logits(model: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute features (B, D) and logits (B, C) of `images` (B, 3, S, S) in one forward pass."""
+    found = model.forward_features(images)
+    return model.forward_head(found, pre_logits=True), model.forward_head(found)

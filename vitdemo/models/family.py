@@ -1,0 +1,46 @@
+"""Specification of a model, and the common interface of all model families."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from vitdemo.errors import ModelError
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """Specification from which a model can be rebuilt; it is saved in `config.json`.
+
+    `image_size` is the side of the input in pixels. `name` is timm's name of the model, for the
+    family "timm". `options` are arguments of the model's constructor.
+    """
+
+    family: str
+    image_size: int = 32
+    name: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def refuse_weights(
+    spec: ModelSpec, num_classes: int, weights: Path | str | None, keep_head: bool
+) -> nn.Module:
+    raise ModelError(f"{spec.family} is always trained from scratch: remove --weights.")
+
+
+@dataclass(frozen=True)
+class ModelFamily:
+    """Models that are built by one function, and their common capabilities.
+
+    `build` returns a model with C classes and random weights. `load` returns a model with trained
+    weights: the arguments are those of `build_model`, and `weights` is None for the family's own
+    weights. `is_third_party` is True if the weights come from other projects.
+    """
+
+    name: str
+    build: Callable[[ModelSpec, int], nn.Module]
+    load: Callable[[ModelSpec, int, Path | str | None, bool], nn.Module] = refuse_weights
+    has_attention: bool = True
+    is_third_party: bool = False
