@@ -1,7 +1,7 @@
 """Training curves as a matplotlib figure, and the line styles of runs in all figures."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from matplotlib.figure import Figure
@@ -16,15 +16,13 @@ LIGHTER_HUES = ("#4f95d8", "#dd8034", "#2fa382", "#c27db8", "#b08d24", "#8a98ac"
 COLOURS = tuple(zip(HUES, LIGHTER_HUES, strict=True))  # for a run's validation and training curve
 # Maximum number of runs with training curves, which would hide the validation curves of more runs.
 MAX_TRAINING_CURVES = len(COLOURS)
-# Markers and their symbols in text. The first marker is a tiny dot, so it has no symbol. Runs get
-# the next marker only when all colours are used.
+# Markers and their symbols in text. The first marker is a tiny dot, so it has no symbol.
 MARKERS = {"o": "", "s": "■", "^": "▲", "D": "◆"}
-MAX_MARKERS = 10  # maximum number of large markers on a curve
 
 
 @dataclass(frozen=True)
 class LineStyle:
-    """Line style of a run: a colour for validation, a lighter colour for training, and a marker."""
+    """Line style: a colour, a lighter colour (for the training curve of a run), and a marker."""
 
     colour: str
     lighter: str
@@ -32,7 +30,7 @@ class LineStyle:
 
     @property
     def symbol(self) -> str:
-        return MARKERS[self.marker]
+        return MARKERS.get(self.marker, self.marker.strip("$"))
 
     def curve(self, x: Sequence[float], y: Sequence[float], *, training: bool) -> Curve:
         """Return a curve in this style; training curves are dashed and lighter."""
@@ -40,22 +38,34 @@ class LineStyle:
         return Curve(x, y, colour, dashed=training, marker=self.marker)
 
 
+def iter_line_styles(
+    colours: Sequence[tuple[str, str]] = COLOURS,
+) -> Iterator[LineStyle]:
+    """Yield different line styles without end: the marker changes when all `colours` are used.
+
+    After the last of `MARKERS`, the markers are numbers.
+    """
+    numbers = (f"${number}$" for number in itertools.count(len(MARKERS) + 1))
+    for marker in itertools.chain(MARKERS, numbers):
+        yield from (LineStyle(*pair, marker) for pair in colours)
+
+
 def choose_line_styles(names: Sequence[str], order: Sequence[str]) -> dict[str, LineStyle]:
     """Return the line style of each run name in `names`, a subset of `order`.
 
     The colour depends on the name's position in `order`, not on the other `names`. If an earlier
-    name already has this colour, the name gets a free colour. If no colour is free, the colours
-    repeat with the next marker.
+    name already has this colour, the name gets a free style of `iter_line_styles`.
     """
-    styles = [LineStyle(*pair, marker) for marker in MARKERS for pair in COLOURS]
+    styles = list(itertools.islice(iter_line_styles(), len(COLOURS)))
     chosen: dict[str, LineStyle] = {}
     for name in names:
         style = styles[order.index(name) % len(COLOURS)]
         if style not in chosen.values():
             chosen[name] = style
     others = [name for name in names if name not in chosen]
-    free = [style for style in styles if style not in chosen.values()]
-    chosen |= dict(zip(others, itertools.chain(free, itertools.cycle(styles)), strict=False))
+    taken = set(chosen.values())
+    free = (style for style in iter_line_styles() if style not in taken)
+    chosen |= dict(zip(others, free, strict=False))
     return {name: chosen[name] for name in names}
 
 
@@ -72,18 +82,11 @@ def plot_curves(
     """
     figure, axes = create_plot("epoch", y_label, (6, 3))
     for number, curve in enumerate(curves):
-        draw_curve(axes, curve, f"curve-{number}", **_marker_options(curve))
+        dots = {"marker": "o", "markersize": 3 if len(curve.x) < 60 else 0}
+        draw_curve(axes, curve, f"curve-{number}", **(dots if curve.marker == "o" else {}))
     if zero:
         axes.axhline(0, color=TEXT_COLOUR, linewidth=0.8, alpha=0.6)
     for epoch, colour in marks:
         axes.axvline(epoch, color=colour, linestyle=":", linewidth=1)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     return figure
-
-
-def _marker_options(curve: Curve) -> dict:
-    """Return matplotlib's marker options: small dots, or a larger marker on a few points."""
-    if not MARKERS.get(curve.marker):
-        return {"marker": curve.marker, "markersize": 3 if len(curve.x) < 60 else 0}
-    interval = max(1, -(-len(curve.x) // MAX_MARKERS))
-    return {"marker": curve.marker, "markersize": 6, "markevery": interval}

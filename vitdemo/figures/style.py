@@ -11,6 +11,7 @@ BLUE, ORANGE, GREY = "#2f86c9", "#d97706", "#7a8594"
 PURPLE = "#7c4fd0"
 DASHES = (0, (4, 2))
 LINE_WIDTH = 1.8  # points
+MAX_MARKERS = 10  # maximum number of large markers on a curve
 
 
 def create_plot(
@@ -31,7 +32,13 @@ def create_plot(
 
 
 def draw_curve(axes: Axes, curve: Curve, gid: str, scale: float = 1, **options) -> None:
-    """Draw a curve with x and y multiplied by `scale`; `options` are options of `Axes.plot`."""
+    """Draw a curve with x and y multiplied by `scale`; `options` are options of `Axes.plot`.
+
+    A marker other than a dot is drawn on a few points.
+    """
     dashes = DASHES if curve.dashed else "solid"
     style = {"color": curve.colour, "linestyle": dashes, "linewidth": LINE_WIDTH, "gid": gid}
+    if curve.marker != "o":
+        interval = max(1, -(-len(curve.x) // MAX_MARKERS))
+        style |= {"marker": curve.marker, "markersize": 6, "markevery": interval}
     axes.plot(scale * np.asarray(curve.x), scale * np.asarray(curve.y), **style | options)
