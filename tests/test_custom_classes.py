@@ -12,7 +12,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from tests.data.test_near_duplicates import make_burst_frames, make_scene
-from tests.support.factories import TIMM_KINDS, VIT, make_run, noise
+from tests.support.factories import RESNET, VIT, make_run, noise
 from vitdemo import data, runs
 from vitdemo.context import AppContext
 from vitdemo.custom_classes import (
@@ -68,7 +68,7 @@ def digits():
 def context(tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
     make_run(root / "vit", VIT)
-    make_run(root / "distilled", TIMM_KINDS["distilled"])
+    make_run(root / "resnet", RESNET)
     return AppContext([root], root / "none", torch.device("cpu"))
 
 
@@ -370,8 +370,8 @@ def test_too_few_images_and_unsuitable_backbones_are_rejected(context):
     collection = make_collection("a").with_class("b").with_image(1, noise(7))
     with pytest.raises(DataError, match="'b' has too few images"):
         fit_linear_probe(context, context.find_run("vit"), collection)
-    with pytest.raises(RunError, match="second classifier head, for distillation"):
-        fit_linear_probe(context, context.find_run("distilled"), make_collection("a", "b"))
+    with pytest.raises(RunError, match="'resnet' has no attention heads"):
+        fit_linear_probe(context, context.find_run("resnet"), make_collection("a", "b"))
 
 
 def test_classifier_training_reports_progress_and_can_be_stopped(context):

@@ -1,7 +1,8 @@
 """Custom classes: a classifier for a few of the user's own images per class, trained in seconds.
 
-The pretrained Vision Transformer stays unchanged. A multinomial logistic regression on its features
-(scikit-learn) becomes the new classifier head, so the result is an ordinary model.
+The pretrained Vision Transformer stays unchanged; it may also be an opened model. A multinomial
+logistic regression on its features (scikit-learn) becomes the new classifier head, so the result is
+an ordinary model.
 
     mine = ImageCollection().with_class("mug").with_class("cup")
     mine, problems = mine.with_files(0, paths)
@@ -29,7 +30,6 @@ from typing import TypeVar
 import numpy as np
 import torch
 from PIL import Image
-from torch import nn
 
 from vitdemo import runs
 from vitdemo.analyses.features import compute_features
@@ -49,9 +49,10 @@ from vitdemo.data.near_duplicates import (
     effective_sample_size,
     group_images,
 )
-from vitdemo.errors import DataError, ImageError, RunError
+from vitdemo.errors import DataError, ImageError
+from vitdemo.explain.checks import require_attention
 from vitdemo.metrics.intervals import wilson_interval
-from vitdemo.models import count_parameters, has_attention
+from vitdemo.models import count_parameters, replace_classifier
 from vitdemo.runs import Evaluation, Run
 from vitdemo.runs.provenance import device_name, git_commit, package_versions
 
@@ -491,17 +492,7 @@ def _cross_validate(
 def _load_features(
     context: AppContext, base: Run, collection: ImageCollection, report: ReportProgress
 ):
-    model = context.load_model(base)
-    if not has_attention(model) or not isinstance(model.head, nn.Linear):
-        raise RunError(
-            f"'{base.name}' is not a Vision Transformer with a linear classifier head. Choose "
-            "another backbone."
-        )
-    if getattr(model, "head_dist", None) is not None:
-        raise RunError(
-            f"'{base.name}' has a second classifier head, for distillation, and cannot be used. "
-            "Choose another backbone."
-        )
+    require_attention(base, context.load_model(base))
     keys = tuple(picture.key for each in collection.classes for picture in each.images)
     return context.cache.get_or_compute(
         (_load_features, base, keys), lambda: _compute_features(context, base, collection, report)
@@ -577,11 +568,7 @@ def write_probe_run(context: AppContext, probe: LinearProbe, folder: Path) -> Ru
     set. Without cross-validated predictions, no evaluation is written.
     """
     model = copy.deepcopy(context.load_model(probe.base)).float().cpu()
-    C, D = probe.weight.shape
-    model.head = nn.Linear(D, C)
-    with torch.no_grad():
-        model.head.weight.copy_(torch.from_numpy(probe.weight))
-        model.head.bias.copy_(torch.from_numpy(probe.bias))
+    replace_classifier(model, torch.from_numpy(probe.weight), torch.from_numpy(probe.bias))
     preprocessing = probe.base.preprocessing
     keys = "".join(picture.key for picture in probe.images)
     fingerprint = hashlib.blake2b(keys.encode(), digest_size=8).hexdigest()

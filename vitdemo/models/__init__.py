@@ -23,6 +23,7 @@ from vitdemo.models.capabilities import (
     has_separate_patches,
     patch_side,
     prefix_token_names,
+    replace_classifier,
 )
 from vitdemo.models.convnet import CONVNET, RESNET18
 from vitdemo.models.family import ModelFamily, ModelSpec
@@ -40,6 +41,7 @@ __all__ = [  # re-exported names of other modules
     "has_separate_patches",
     "patch_side",
     "prefix_token_names",
+    "replace_classifier",
 ]
 
 FAMILIES = {family.name: family for family in (VIT, CONVNET, RESNET18, TIMM, OPENED)}

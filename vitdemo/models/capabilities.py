@@ -59,10 +59,26 @@ def find_classifier_heads(model: nn.Module) -> dict[str, nn.Linear]:
 
     A distilled model has two heads, whose logits are averaged. Other models have at most one head.
     """
+    return {name: head for name, head in _list_heads(model) if isinstance(head, nn.Linear)}
+
+
+def replace_classifier(model: nn.Module, weight: Tensor, bias: Tensor) -> None:
+    """Give `model` new classes: logits of features (B, D) are `weight` (C, D) times them + `bias`.
+
+    A distilled model averages the logits of two heads, so both heads get the same weights.
+    """
+    for name, _ in _list_heads(model):
+        head = nn.Linear(weight.shape[1], weight.shape[0])
+        head.load_state_dict({"weight": weight, "bias": bias})
+        setattr(model, name, head)
+    model.num_classes = len(weight)
+
+
+def _list_heads(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """Return names and modules of the classifier heads; without classes, a head is an identity."""
     heads = model.get_classifier()
     heads = heads if isinstance(heads, tuple) else (heads,)
-    linear = [head for head in heads if isinstance(head, nn.Linear)]
-    return {name: part for name, part in model._modules.items() if part in linear}
+    return [(name, part) for name, part in model._modules.items() if part in heads]
 
 
 def extract_features(model: nn.Module, images: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from vitdemo.errors import JobError, RunError
 from vitdemo.installation import APP_NAME
 from vitdemo.jobs import JobQueue
 from vitdemo.jobs.state import Job
+from vitdemo.models import get_family
 from vitdemo.page import state_keys as keys
 from vitdemo.page.components.run_choice import choose_run
 from vitdemo.page.custom_classes.packing import pack_folder
@@ -101,7 +102,7 @@ def delete_published(jobs: JobQueue, published: Job) -> bool:
 
 def list_backbones(context: AppContext) -> list[Run]:
     """Return the runs that can be a backbone (Vision Transformers), highest accuracy first."""
-    return [run for run in context.explainable_runs() if run.spec.family in ("vit", "timm")]
+    return [run for run in context.explainable_runs() if get_family(run.spec).has_attention]
 
 
 def find_backbone(context: AppContext, state: ViewState) -> Run:
