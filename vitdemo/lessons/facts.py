@@ -128,9 +128,10 @@ def find_run(context: AppContext, role: str) -> Run:
 
 
 def run_role(run: Run) -> str:
-    if not get_family(run.spec).has_attention:
+    family = get_family(run.spec)
+    if not family.has_attention:
         return "conv"
-    if run.spec.family == "vit":  # lessons explain only linear patch embeddings
+    if not family.is_third_party:  # lessons explain only linear patch embeddings
         return "vit" if run.spec.options.get("stem", "patch") == "patch" else ""
     return "tuned" if run.has_evaluation or run.history else ""
 

@@ -14,6 +14,7 @@ from vitdemo.documents import (
 from vitdemo.documents.table import Table
 from vitdemo.figures.charts import plot_attention_distance
 from vitdemo.installation import TRAIN_COMMAND
+from vitdemo.models import get_family
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import document_payload, load_square
 from vitdemo.page.feature import Feature
@@ -78,7 +79,7 @@ def describe_origin(run: Run) -> str:
     recipe = run.config["recipe"]
     if "pretrained" not in recipe:
         return str(recipe.get("summary", run.spec.family))
-    if run.spec.family == "timm":
+    if get_family(run.spec).is_third_party:
         return "pretrained" if recipe["pretrained"] else "from scratch"
     return f"from scratch{', with self-supervised pretraining' if find_pretraining(run) else ''}"
 
