@@ -23,8 +23,9 @@ from torch import Tensor, nn
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.command import INCLUDED_RUNS, run_program  # noqa: E402
 from benchmarks.faithfulness import describe_machine  # noqa: E402
-from vitdemo import console, runs  # noqa: E402
+from vitdemo import runs  # noqa: E402
 from vitdemo.explain import attributions  # noqa: E402
 from vitdemo.explain.attention import rollout  # noqa: E402
 from vitdemo.explain.forward_pass import trace  # noqa: E402
@@ -36,11 +37,8 @@ GRADIENT_MAPS_LABEL = "all gradient maps of a class"
 
 
 def main() -> None:
-    console.escape_unprintable()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
-    )
+    parser.add_argument("--runs", type=Path, default=INCLUDED_RUNS, help="folder of the runs")
     parser.add_argument(
         "--batches", type=int, nargs="+", default=[1, 32, 64], help="batch sizes to measure"
     )
@@ -117,4 +115,4 @@ def format_times(name: str, batch: int, seconds: dict[str, list[float]]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -34,9 +34,10 @@ from torch import Tensor, nn
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.command import make_parser, run_program  # noqa: E402
 from benchmarks.faithfulness_checks.imputation import impute_patches  # noqa: E402
 from benchmarks.faithfulness_checks.saco import compute_saco  # noqa: E402
-from vitdemo import console, data, runs  # noqa: E402
+from vitdemo import data, runs  # noqa: E402
 from vitdemo.errors import DataError  # noqa: E402
 from vitdemo.explain import (  # noqa: E402
     attention,
@@ -67,9 +68,7 @@ RANDOM_ORDERS_KEY, ROAD_FILL = "random", "road"
 
 
 def main() -> None:
-    console.escape_unprintable()
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--images", type=int, default=200, help="number of images per run")
+    parser = make_parser(__doc__, images=200)
     parser.add_argument(
         "--minutes", type=float, default=float("inf"), help="stop after this time (default: never)"
     )
@@ -81,17 +80,11 @@ def main() -> None:
         help="replacements for removed patches (default: drop mean)",
     )  # fmt: skip
     parser.add_argument(
-        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
-    )
-    parser.add_argument(
         "--extra", action="store_true", help="also measure transformed copies, ROAD and SaCo"
     )
-    parser.add_argument("--only", nargs="+", metavar="RUN", help="names of runs (default: all)")
     parser.add_argument(
         "--keep", type=Path, help="folder for intermediate results, so that a later call continues"
     )
-    parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
-    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     args = parser.parse_args()
     device, end = choose_device(args.device), time.monotonic() + 60 * args.minutes
     source = data.open_dataset(args.data, download=False)
@@ -179,18 +172,14 @@ def draw_test_images(source: data.ImageDataset, count: int, size: int) -> data.L
     return images.subset(order_by_turn(images.labels)[:count])
 
 
-def make_parser(doc: str, images: int, fill: str) -> argparse.ArgumentParser:
+def make_run_parser(doc: str, images: int, fill: str) -> argparse.ArgumentParser:
     """Return a parser with the options of benchmarks of single runs, with these defaults."""
-    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser = make_parser(doc)
     parser.add_argument("--images", type=int, default=images, help="number of images per run")
     parser.add_argument(
         "--fill", default=fill, choices=faithfulness.FILLS, help="replacement of removed patches"
     )
-    parser.add_argument(
-        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
-    )
     parser.add_argument("--only", nargs="+", required=True, metavar="RUN", help="names of runs")
-    parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
     return parser
 
 
@@ -404,4 +393,4 @@ def describe_machine(device: torch.device) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -29,7 +29,8 @@ from torch import Tensor, nn
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.faithfulness import describe_machine, draw_validation_images, make_parser  # noqa: E402
+from benchmarks.command import run_program  # noqa: E402
+from benchmarks.faithfulness import describe_machine, draw_validation_images, make_run_parser  # noqa: E402
 from vitdemo import data, runs  # noqa: E402
 from vitdemo.explain import attributions, faithfulness  # noqa: E402
 from vitdemo.training import choose_device  # noqa: E402
@@ -40,7 +41,7 @@ TIMED_STEP_COUNTS = (4, 8, 16, 32)
 
 
 def main() -> None:
-    parser = make_parser(__doc__, images=50, fill="mean")
+    parser = make_run_parser(__doc__, images=50, fill="mean")
     parser.add_argument(
         "--timed", type=int, default=2, help="number of images on which the page's test is timed"
     )
@@ -159,4 +160,4 @@ def time_test(model: nn.Module, image: Tensor, fill: str, steps: int) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

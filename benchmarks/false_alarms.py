@@ -22,7 +22,8 @@ from torch import Tensor, nn
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.faithfulness import describe_machine, draw_validation_images, make_parser  # noqa: E402
+from benchmarks.command import run_program  # noqa: E402
+from benchmarks.faithfulness import describe_machine, draw_validation_images, make_run_parser  # noqa: E402
 from vitdemo import data, runs  # noqa: E402
 from vitdemo.explain import attributions, faithfulness  # noqa: E402
 from vitdemo.explain.faithfulness import SIGNIFICANCE_LEVEL  # noqa: E402
@@ -35,7 +36,7 @@ TESTED_TEMPERATURES = (0.5, 1.0, 2.0, 4.0)
 
 
 def main() -> None:
-    parser = make_parser(__doc__, images=100, fill="drop")
+    parser = make_run_parser(__doc__, images=100, fill="drop")
     parser.add_argument(
         "--fixed", action="store_true", help="only the maps that do not use the image"
     )
@@ -157,4 +158,4 @@ def format_fraction_interval(below: np.ndarray) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -10,7 +10,6 @@ seeded sample. Models that predict from the mean of the patches are skipped. The
 `docs/attention.md` has the results.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,10 +20,10 @@ from torch import Tensor, nn
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.command import make_parser, run_program  # noqa: E402
 from benchmarks.faithfulness import draw_test_images  # noqa: E402
 from vitdemo import data, runs  # noqa: E402
 from vitdemo.context import AppContext  # noqa: E402
-from vitdemo.errors import VitdemoError  # noqa: E402
 from vitdemo.explain import forward_pass  # noqa: E402
 from vitdemo.explain.knockout import build_patch_knockout, compute_knockout_logits  # noqa: E402
 from vitdemo.models import has_attention  # noqa: E402
@@ -34,17 +33,10 @@ KNOCKOUT_BATCH_SIZE = 50  # images per forward pass
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
-    )
-    parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
-    parser.add_argument("--images", type=int, default=1000, help="number of test images")
-    parser.add_argument("--only", nargs="+", metavar="RUN", help="names of runs (default: all)")
+    parser = make_parser(__doc__, images=1000)
     parser.add_argument(
         "--last", action="store_true", help="block the last k layers instead of the first k layers"
     )
-    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     args = parser.parse_args()
     device, source = choose_device(args.device), data.open_dataset(args.data)
     for run in AppContext([args.runs], args.data, device).trained_runs():
@@ -106,7 +98,4 @@ def compute_knockout_metrics(
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except VitdemoError as error:
-        sys.exit(str(error))
+    run_program(main)

@@ -10,7 +10,6 @@ inspected the nearest neighbours by eye and also count images that differ in col
 contrast. Prints the counts, and each included run's accuracy on these images and the others.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -21,8 +20,8 @@ from torch import Tensor
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.command import make_parser, run_program  # noqa: E402
 from vitdemo import data, runs  # noqa: E402
-from vitdemo.errors import VitdemoError  # noqa: E402
 from vitdemo.metrics.paired import is_correct  # noqa: E402
 
 DEFAULT_CORRELATION = 0.95
@@ -30,16 +29,12 @@ CORRELATION_BATCH_SIZE = 500  # number of test images per matrix product
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
+    parser = make_parser(__doc__)
     parser.add_argument(
         "--threshold",
         type=float,
         default=DEFAULT_CORRELATION,
         help="minimum correlation (default: 0.95)",
-    )
-    parser.add_argument(
-        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
     )
     args = parser.parse_args()
     source = data.open_dataset(args.data, download=False)
@@ -76,7 +71,4 @@ def _standardise(images: Tensor) -> Tensor:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except VitdemoError as error:
-        sys.exit(str(error))
+    run_program(main)

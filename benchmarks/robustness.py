@@ -6,7 +6,6 @@ Needs the dataset. Every model receives the same images with the same changes; t
 leaves the image unchanged. The output is Markdown; benchmarks/LOG.md lists results.
 """
 
-import argparse
 import sys
 import time
 from pathlib import Path
@@ -14,24 +13,15 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from vitdemo import console  # noqa: E402
+from benchmarks.command import make_parser, run_program  # noqa: E402
 from vitdemo.analyses.robustness import RobustnessPoint, measure_robustness  # noqa: E402
 from vitdemo.context import AppContext  # noqa: E402
 from vitdemo.data.perturb import PERTURBATIONS  # noqa: E402
-from vitdemo.errors import VitdemoError  # noqa: E402
 from vitdemo.training import choose_device  # noqa: E402
 
 
 def main() -> None:
-    console.escape_unprintable()
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
-    )
-    parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
-    parser.add_argument("--images", type=int, default=1000, help="number of test images")
-    parser.add_argument("--only", nargs="+", metavar="RUN", help="names of runs (default: all)")
-    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
+    parser = make_parser(__doc__, images=1000)
     args = parser.parse_args()
     context = AppContext([args.runs], args.data, choose_device(args.device))
     found: dict[str, list[RobustnessPoint]] = {}
@@ -60,7 +50,4 @@ def robustness_table(change: str, points_by_run: dict[str, list[RobustnessPoint]
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except VitdemoError as error:
-        sys.exit(str(error))
+    run_program(main)

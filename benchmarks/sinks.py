@@ -20,7 +20,6 @@ Dropping needs tokens that each contain one patch only, so models with a convolu
 skipped. benchmarks/log/2026-11-27-knockout-and-sinks.md has results.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -31,10 +30,10 @@ from torch import Tensor, nn
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.command import make_parser, run_program  # noqa: E402
 from benchmarks.faithfulness import draw_test_images  # noqa: E402
-from vitdemo import console, data, runs  # noqa: E402
+from vitdemo import data, runs  # noqa: E402
 from vitdemo.context import AppContext  # noqa: E402
-from vitdemo.errors import VitdemoError  # noqa: E402
 from vitdemo.explain import forward_pass, norms  # noqa: E402
 from vitdemo.explain.faithfulness import supported_fills  # noqa: E402
 from vitdemo.explain.faithfulness.fills import predict_patch_sets  # noqa: E402
@@ -57,15 +56,7 @@ COLUMN_FORMATS = {
 
 
 def main() -> None:
-    console.escape_unprintable()
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
-    )
-    parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
-    parser.add_argument("--images", type=int, default=100, help="number of test images")
-    parser.add_argument("--only", nargs="+", metavar="RUN", help="names of runs (default: all)")
-    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
+    parser = make_parser(__doc__, images=100)
     args = parser.parse_args()
     device, source = choose_device(args.device), data.find_dataset(args.data)
     print("| run, images | " + " | ".join(title for title, _ in COLUMN_FORMATS.values()) + " |")
@@ -166,7 +157,4 @@ def measure_drop_without(
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except VitdemoError as error:
-        sys.exit(str(error))
+    run_program(main)

@@ -8,7 +8,6 @@ mostly together. The table has the coverage of three 95% intervals. **Copies**: 
 and test images, compressed as JPEG, are compared with the training set.
 """
 
-import argparse
 import io
 import sys
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from PIL import Image
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.command import make_parser, run_program  # noqa: E402
 from vitdemo import data, runs  # noqa: E402
 from vitdemo.data.near_duplicates import SMALL_SIDE, effective_sample_size, find_copies  # noqa: E402
 from vitdemo.metrics.intervals import independent_difference_interval, wilson_interval  # noqa: E402
@@ -36,11 +36,7 @@ NUM_RESAMPLES = 400
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
-    parser.add_argument(
-        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--draws", type=int, default=1000, help="number of random test sets")
     args = parser.parse_args()
     print("\n| model | images | difference to all classes | covers 0 | same classes | covers 0 |")
@@ -148,4 +144,4 @@ def compress(image: Image.Image, quality: int) -> Image.Image:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)
