@@ -351,7 +351,9 @@ def test_every_map_has_an_explanation_and_its_scores(shown, ask):
         "Centre-first baseline",
         "Edge map",
     ]
-    assert set(blocks.ORDER_COLOURS) == {*attributions.METHODS, *BASELINE_NAMES}
+    colours = [style.colour for style in blocks.METHOD_STYLES.values()]
+    assert list(blocks.METHOD_STYLES) == list(attributions.METHODS)
+    assert len({*colours, *blocks.BASELINE_COLOURS.values()}) == 7 + 2
 
 
 def test_only_attention_maps_are_fractions_of_a_whole(ask):

@@ -2,8 +2,8 @@
 
 The payload:
 
-    {"row": MapRow of the maps, "names": [method, ...], "colours": {method: colour of its curves},
-     "scores": see `score_payload`, "has_slow": whether slow maps or their checks are missing,
+    {"row": MapRow of the maps, "names": [method, ...], "styles": {method: {"colour", "sign"} of its
+     curves}, "scores": see `score_payload`, "has_slow": whether slow maps or their checks are missing,
      "results": blocks of curves, numbers and explanations}
 
 The payload contains only slow maps and results of the faithfulness test that are in the cache. Two
@@ -24,7 +24,7 @@ from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import add_view, document_payload, load_square
 from vitdemo.page.explore.class_attribution.blocks import (
     FILL_LABELS,
-    ORDER_COLOURS,
+    METHOD_STYLES,
     class_map_row,
     label_fill,
     result_blocks,
@@ -67,7 +67,10 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
         {
             "row": row,
             "names": [each.method.name for each in found.maps],
-            "colours": ORDER_COLOURS,
+            "styles": {
+                name: {"colour": style.colour, "sign": style.symbol}
+                for name, style in METHOD_STYLES.items()
+            },
             "scores": score_payload(known),
             "has_slow": has_missing_maps(context, found),
             "results": document_payload(result_blocks(found, known)),

@@ -36,7 +36,7 @@ from vitdemo.explain.faithfulness import (
 from vitdemo.explain.faithfulness.sanity import NUM_RANDOM_HEADS, RandomHeadCheck
 from vitdemo.figures import Curve
 from vitdemo.figures.charts import plot_faithfulness
-from vitdemo.figures.curves import HUES
+from vitdemo.figures.curves import COLOURS, iter_line_styles
 from vitdemo.metrics import DASH, format_signed, format_signed_range
 from vitdemo.page.state_keys import PATCH_REPLACEMENT
 from vitdemo.runs import Run
@@ -47,19 +47,10 @@ BADGE_HELP = (
     "with Holm's correction, p < 0.05; replacement: {fill}; {steps} steps)"
 )
 FILL_LABELS = PATCH_REPLACEMENT.choices
-COLOURED_METHODS = (
-    "relevance",
-    "gradient_rollout",
-    "grad_cam",
-    "integrated_gradients",
-    "occlusion",
-)
-ORDER_COLOURS = dict(zip((*COLOURED_METHODS, "attention"), HUES, strict=True))
-ORDER_COLOURS |= {
-    "rollout": "#d0576b",
-    CENTRE_BASELINE: "#8a98ac",
-    EDGE_BASELINE: "#a58a6f",
-}  # colours with a contrast of at least 2.9:1 to the background
+# Colours with a contrast of at least 2.9:1 to the background
+METHOD_COLOURS = (*COLOURS, ("#d0576b", "#e0808f"))
+METHOD_STYLES = dict(zip(METHODS, iter_line_styles(METHOD_COLOURS), strict=False))
+BASELINE_COLOURS = {CENTRE_BASELINE: "#8a98ac", EDGE_BASELINE: "#a58a6f"}
 BASELINE_TITLES = {CENTRE_BASELINE: "Centre-first baseline", EDGE_BASELINE: "Edge map"}
 BASELINE_DESCRIPTIONS = {  # baseline -> information that it uses
     CENTRE_BASELINE: "baseline: uses only the distance to the centre",
@@ -357,7 +348,7 @@ def list_unmeasured_maps(answer: ClassMaps, known: FaithfulnessResult) -> list[D
 
 def baseline_legend() -> Legend:
     lines = [
-        LegendEntry(title, ORDER_COLOURS[name], dashed=True)
+        LegendEntry(title, BASELINE_COLOURS[name], dashed=True)
         for name, title in BASELINE_TITLES.items()
     ]
     return Legend({"": [*lines, LegendEntry("grey band: 5th to 95th percentile of random orders")]})
@@ -378,7 +369,9 @@ def plot_perturbation_curves(
 ):
     shares = 100 * known.fractions
     lines = [
-        Curve(shares, 100 * curve, ORDER_COLOURS[name], dashed=name in BASELINE_TITLES)
+        Curve(shares, 100 * curve, BASELINE_COLOURS[name], dashed=True)
+        if name in BASELINE_COLOURS
+        else METHOD_STYLES[name].curve(shares, 100 * curve, training=False)
         for name, curve in curves.items()
     ]
     return plot_faithfulness(lines, (shares, *(100 * known.random_bands[kind])), x_label, y_label)

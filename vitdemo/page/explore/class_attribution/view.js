@@ -23,7 +23,7 @@ const panel = createTaskPanel({ starts, cancelId: "why-cancel", views: [VIEW], g
 
 // --- the bars below the maps ---
 
-function drawBar({ low, high, random, baselines }, { points, text, verdict, title, is_better }, colour) {
+function drawBar({ low, high, random, baselines }, { points, text, verdict, title, is_better }, { colour, sign }) {
   const computePlace = (value) => (100 * (value - low)) / (high - low || 1);
   const drawPart = (className, from, to, name = nothing) => {
     const [left, right] = [computePlace(Math.min(from, to)), computePlace(Math.max(from, to))];
@@ -34,7 +34,9 @@ function drawBar({ low, high, random, baselines }, { points, text, verdict, titl
     <div class="track" role="img" aria-label=${label}>${drawPart("random", ...random)}${
     drawPart(`value${is_better ? " is-better" : ""}`, 0, points)
   }${baselines.map(([name, value]) => drawPart("line", value, value, `${name} ${value.toFixed(1)}`))}</div>
-    <p><i class="swatch" style="background: ${colour}"></i><b>${text}</b>${` ${verdict}`}</p>
+    <p><i class="swatch" style="background: ${colour}"></i>${
+    sign ? markup`<b style="color: ${colour}">${sign}</b> ` : nothing
+  }<b>${text}</b>${` ${verdict}`}</p>
   </div>`;
 }
 
@@ -72,8 +74,8 @@ function point(name) {
 }
 
 function makeDecoration(name) {
-  const { colours, scores } = drawn;
-  const score = scores?.maps[name] ? drawBar(scores, scores.maps[name], colours[name]) : nothing;
+  const { styles, scores } = drawn;
+  const score = scores?.maps[name] ? drawBar(scores, scores.maps[name], styles[name]) : nothing;
   return { name, score, point: (isInside) => point(isInside ? name : null) };
 }
 
