@@ -1,4 +1,4 @@
-# The page for a class or a school, on CPUs. See docs/security.md, "Container".
+# The page for a class or a school, on CPUs. See docs/deployment.md, "Container".
 #
 #     docker build -t vitdemo . && docker run -p 7860:7860 -v vitdemo:/srv/vitdemo vitdemo
 FROM python:3.12-slim

@@ -341,7 +341,7 @@ def position_neighbours(subjects: ClaimInputs) -> ClaimRows:
 def seeds(subjects: ClaimInputs) -> ClaimRows:
     """Gains that exceed the variation between seeds, and gains of changes over paired seeds.
 
-    Lesson 7; docs/figures.md; Compare models.
+    Lesson 7; docs/results.md; Compare models.
     """
     by_name = {run.name: run for run in subjects.evaluated_runs}
     rows = []

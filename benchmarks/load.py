@@ -7,7 +7,7 @@ HTTP requests as the page in a browser: it uploads an image, sends a request of 
 the image, the predictions and the attention maps, reads the response stream to its end and
 downloads the files. The time is from the start of the upload to the last byte of the files. Drawing
 is not included; it adds 50 to 100 ms on the user's computer. The processor time is that of the
-server, per image. docs/how-fast.md has the results.
+server, per image. docs/deployment.md has the results.
 """
 
 import argparse

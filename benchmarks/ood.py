@@ -11,7 +11,7 @@ probability (Hendrycks & Gimpel 2017). An AUROC of 0.5 is chance, 1 is perfect s
 `--other` sets folders of images that show none of the classes (default: the page's example photos
 except the cat). `--known` sets a folder `class/image` of photos of the model's classes, which do
 not come from CIFAR-10. These photos show whether the scores also react to differences other than
-the class. The output is Markdown; docs/figures.md has the results.
+the class. The output is Markdown; docs/results.md has the results.
 """
 
 import argparse

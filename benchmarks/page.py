@@ -13,7 +13,7 @@ The floor of an action is the time of the computations that it cannot do without
 decoding and cropping of a new image, and a plain forward pass of each model whose prediction
 changes.
 
-docs/how-fast.md has the results.
+docs/deployment.md has the results.
 """
 
 import argparse

@@ -5,7 +5,7 @@
 A new Chromium window opens the page, waits for the first maps and then opens one tab after another.
 The time of a tab is from the click until all its parts are painted. The time of the first tab is
 from loading the URL until predictions and maps are visible. The first window loads models and
-evaluations into memory and is listed separately. docs/how-fast.md has the results.
+evaluations into memory and is listed separately. docs/deployment.md has the results.
 """
 
 import argparse

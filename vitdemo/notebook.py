@@ -7,8 +7,8 @@
     view.save("cat.html")  # the same view as a file that needs no network
 
 `trace`, `rollout`, `attribute` and `faithfulness` return arrays for the same model and image. The
-`model` is the name of an included run, the folder of a run, or an address as in docs/models.md. The
-`image` is a file, a Pillow image, or an array (height, width, 3) uint8.
+`model` is the name of an included run, the folder of a run, or an address as in
+docs/models-and-api.md. The `image` is a file, a Pillow image, or an array (height, width, 3) uint8.
 
 Letters: L layers, H heads, N tokens.
 """

@@ -128,7 +128,7 @@ def test_the_container_serves_the_page_and_is_healthy(image, tmp_path):
     assert arguments_of("EXPOSE") == [PORT]
     command = [
         *json.loads(arguments_of("ENTRYPOINT")[0].replace(PORT, port)),
-        *["--no-download", "--root-path", "/vitdemo"],  # as in docs/security.md
+        *["--no-download", "--root-path", "/vitdemo"],  # as in docs/deployment.md
     ]
     check = arguments_of("HEALTHCHECK")[0].replace(PORT, port)
     check = json.loads(check[check.index("CMD ") + len("CMD ") :])

@@ -1,4 +1,4 @@
-"""Included models match their files, and README and docs/ state their measured results."""
+"""Included models match their files, and the documentation states their measured results."""
 
 import json
 import re
@@ -40,7 +40,9 @@ FOLDERS = sorted((ROOT / "assets" / "runs").glob("[!.]*"))
 PRETRAINING_RUNS = {path for path in FOLDERS if path.name.endswith("-masked")}
 INCLUDED_RUNS = [path for path in FOLDERS if path not in PRETRAINING_RUNS]
 RUNS_WITH_WEIGHTS = [path for path in INCLUDED_RUNS if (path / runs.WEIGHTS_FILE).exists()]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+README, RESULTS = ROOT / "README.md", ROOT / "docs" / "results.md"
+# The page of the log with all seeds, and with parameters and times of the ablations.
+TABLES = ROOT / "benchmarks" / "log" / "2026-11-29-result-tables.md"
 MIN_ACCURACIES = {
     "finetune-deit-tiny": 0.975,
     "vit-scratch": 0.95,
@@ -179,18 +181,21 @@ def test_test_accuracy_reaches_the_stated_minimum(shipped, name, accuracy):
     assert run.has_weights and read_test_accuracy(run) >= accuracy
 
 
-def find_table_rows(name: str) -> dict[str, str]:
-    """Return the table row of the run `name` in each page, by the page's name."""
-    pages = [page for page in PAGES if page.name in ("README.md", "figures.md")]
-    lines = ((page.name, line) for page in pages for line in page.read_text().splitlines())
+def find_table_rows(name: str) -> dict[Path, str]:
+    """Return the table row of the run `name` in each page that has one."""
+    pages = (README, RESULTS, TABLES)
+    lines = ((page, line) for page in pages for line in page.read_text().splitlines())
     return {page: line for page, line in lines if line.startswith(f"| `{name}` |")}
 
 
 def test_docs_and_recipe_state_the_measured_accuracy_and_time(run):
     accuracy, rows = f"{100 * read_test_accuracy(run):.2f}%", find_table_rows(run.name)
-    assert set(rows) >= {"figures.md"} | ({"README.md"} if run.has_weights else set())
-    if run.name.startswith(ABLATION_BASELINES) and run.name not in SEED_RUNS:
+    in_ablation, is_seed = run.name.startswith(ABLATION_BASELINES), run.name in SEED_RUNS
+    expected = {README: run.has_weights, RESULTS: not is_seed, TABLES: in_ablation or is_seed}
+    assert set(rows) == {page for page, has_row in expected.items() if has_row}
+    if in_ablation and not is_seed:
         assert f"CIFAR-10: {accuracy.replace(' %', '%')}" in RECIPES[run.name].note
+        assert accuracy in rows.pop(RESULTS)  # without parameters and time
     for row in rows.values():
         assert accuracy in row
         assert f"{run.config['parameters'] / 1e6:.2f} M" in row
@@ -200,7 +205,7 @@ def test_docs_and_recipe_state_the_measured_accuracy_and_time(run):
 
 
 @pytest.mark.parametrize("base", ABLATION_BASELINES)
-def test_figures_page_states_the_gain_of_each_change(base, shipped):
+def test_results_state_the_gain_of_each_change(base, shipped):
     ablation = compute_run_ablation(shipped, base)
     changes = {run.name for run in INCLUDED_RUNS if run.name.startswith(f"{base}-")}
     shared = {"vit-muon-cpu": {"vit-plain-cpu-muon"}}.get(base, set())  # from the other ablation
@@ -210,11 +215,12 @@ def test_figures_page_states_the_gain_of_each_change(base, shipped):
     _, (_, *rows) = ablation_table(ablation)
     for name, accuracy, points, interval, *_ in rows:
         if name in changes:
-            assert f"| {accuracy}% | {points} | {interval} |" in find_table_rows(name)["figures.md"]
+            for row in find_table_rows(name).values():
+                assert f"| {accuracy}% | {points} | {interval} |" in row
 
 
-def test_figures_page_states_the_variation_between_seeds(shipped):
-    text = " ".join((ROOT / "docs" / "figures.md").read_text().split())
+def test_results_state_the_variation_between_seeds(shipped):
+    text = " ".join((RESULTS.read_text() + TABLES.read_text()).split())
     for base, deviation in zip(ABLATION_BASELINES, ("0.41", "0.36"), strict=True):
         ablation = compute_run_ablation(shipped, base)
         assert f"{100 * np.std(ablation.seed_accuracies, ddof=1):.2f}" == deviation
@@ -312,8 +318,8 @@ def test_every_model_classifies_the_initial_photo_correctly(trained, shipped):
 
 
 def test_every_page_is_linked_from_readme():
-    linked = re.findall(r"\]\((docs/[^)#]+)\)", PAGES[0].read_text())
-    assert set(linked) == {f"docs/{page.name}" for page in PAGES[1:]}
+    linked = re.findall(r"\]\((docs/[^)#]+)\)", README.read_text())
+    assert set(linked) == {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
 
 
 def test_help_states_the_measured_score_of_centre_first():

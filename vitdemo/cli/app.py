@@ -141,8 +141,8 @@ def build_parser() -> argparse.ArgumentParser:
         default=[],
         metavar="MODEL",
         help="also show a Vision Transformer: timm:NAME[=FILE], hf-hub:USER/NAME or local:PATH "
-        "(see docs/models.md); repeatable (or list names, separated by commas, in the variable "
-        "VITDEMO_MODELS)",
+        "(see docs/models-and-api.md); repeatable (or list names, separated by commas, in the "
+        "variable VITDEMO_MODELS)",
     )
     parser.add_argument(
         "--lessons",
@@ -193,7 +193,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--mcp",
         action="store_true",
         help="also offer the API to agents, as tools of an MCP server (see "
-        "docs/notebook-and-api.md); needs the package mcp",
+        "docs/models-and-api.md); needs the package mcp",
     )
     return parser
 

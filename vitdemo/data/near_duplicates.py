@@ -15,8 +15,9 @@ from PIL import Image
 from torch import Tensor
 
 # Thresholds measured on random crops, shifts, rotations and brightness changes of 24 photos, and on
-# different images of the same class (docs/own-classes.md). The thresholds favour merging, because
-# merging different images only makes the interval wider, but splitting a burst biases the accuracy.
+# different images of the same class (log/2026-11-29-result-tables.md). The thresholds favour
+# merging, because merging different images only makes the interval wider, but splitting a burst
+# biases the accuracy.
 MIN_COSINE = 0.8  # minimum cosine similarity of penultimate features
 MIN_CORRELATION = 0.75  # minimum correlation of small images
 SMALL_SIDE = 16  # side of the small images, in pixels

@@ -26,7 +26,7 @@ NUM_REFERENCE_IMAGES = 800  # float16 features of dimension 192 take 0.3 MB
 MAX_VALIDATION = 2_000
 MIN_VALIDATION = 100  # at least one image per percentile
 # Percentiles of validation scores. Below the first, the page describes an image as rather unlike
-# the training images; below the second, as unlike. See docs/figures.md.
+# the training images; below the second, as unlike. See docs/results.md.
 RATHER_UNLIKE_PERCENTILE, UNLIKE_PERCENTILE = 5.0, 1.0
 REFERENCE_BATCH_SIZE = 250
 
