@@ -560,7 +560,8 @@ def test_rollout_settings_are_restored_from_the_url_and_applied(open_view, look_
     page = open_view("class-token", "fusion=max&discard=0.5", is_new=True)
     trace = look_of("class-token", "assets/photos/cat.jpg")
     expected = attention.rollout(trace.attention[:, None], fusion="max", discard_ratio=0.5)[0]
-    expect(page.locator("#attention .title")).to_contain_text("max")
+    title = page.locator("#attention .title")
+    expect(title).to_contain_text("layers 1 to 2 (max of the heads, 50% discarded): attention")
     wait_for_values(page, expected[0, 1:])
     point_at_patch(page, 1, 2, 4)
     wait_for_values(page, expected[2, 1:])
@@ -575,7 +576,9 @@ def test_rollout_settings_are_restored_from_the_url_and_applied(open_view, look_
         trace.attention[:, None], fusion="max", discard_ratio=0.5, start_layer=1
     )[0]
     wait_for_values(page, expected[0, 1:])
-    expect(page.locator("#attention .title")).to_contain_text("50% discarded")
+    expect(title).to_contain_text("rollout of layer 2 (max of the heads, 50% discarded)")
+    settings.get_by_role("checkbox", name="Residual connection").uncheck()
+    expect(title).to_contain_text("(max of the heads, 50% discarded, no residual)")
     fill_slider(page, "#first-layer", 99)  # there are two layers
     expect(page.locator("#first-layer input")).to_have_value("2")
     page.wait_for_url(re.compile("first_layer=2(&|$)"))

@@ -20,11 +20,8 @@ def trace_image(root: Path, spec):
     return make_context(root).trace_image(make_run(root / "run", spec), image)
 
 
-def test_rollout_settings_are_described_only_if_they_are_not_defaults(tmp_path):
+def test_rollout_has_a_map_for_each_layer_from_the_first_one(tmp_path):
     trace = trace_image(tmp_path, TIMM_KINDS["class token"])
-    assert RolloutSettings().describe() == ""
-    words = RolloutSettings("min", 0.5, residual=False).describe()
-    assert words == " (min of the heads, 50% discarded, no residual)"
     assert len(compute_rollout(trace, RolloutSettings())) == 2
     assert len(compute_rollout(trace, RolloutSettings(first_layer=2))) == 1
 
@@ -40,10 +37,9 @@ def test_another_rollout_changes_only_the_names_of_its_files(tmp_path):
     trace = trace_image(tmp_path, TIMM_KINDS["class token"])
 
     def names(settings: RolloutSettings) -> list[str]:
-        value = to_payload(trace, settings)
-        parts = (value["rollout"], value["similar"])
-        files = [file for part in parts for file in (*part["files"], part["rows"])]
-        return [file.name for file in (*files, *value["attention"], value["rows"])]
+        sets = to_payload(trace, settings)["sets"]
+        parts = [sets[source] for source in ("rollout", "similar", "head")]
+        return [file.name for part in parts for file in (*part["files"], part["rows"])]
 
     first, again, other = map(names, (RolloutSettings(), RolloutSettings(), RolloutSettings("max")))
     assert first == again

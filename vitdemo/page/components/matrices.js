@@ -1,9 +1,9 @@
 // Rows and columns of the attention matrices of one image and model, which are files.
-// A `look` is the value of attention.py with `size` (N), `tokens`, `together` (norm-weighted attention of all heads) and
-// `sets` added: {"head": attention weights, "rollout", "similar": token similarity, "norm-head": norm-weighted attention
-// or null}. A set is {files (URLs), rows, layers (the loaded files), coming (their promises while they are loaded)}.
-import { render } from "../markup.js";
-import { drawNotice, makeRange } from "./shared.js";
+// A `trace` is the payload of the attention view with `size` (N), `tokens`, `together` (norm-weighted attention of all
+// heads) and the matrices of its `sets`: {"head": attention weights, "rollout", "similar": token similarity, "norm-head":
+// norm-weighted attention, if it was requested}. A set is {files (URLs), rows, layers (the loaded files), coming (their
+// promises while they are loaded)}.
+import { makeRange } from "./shared.js";
 
 const BOTH_TOKENS = "both tokens together";
 const [HALF, SINGLE] = [0x316d6476, 0x31666476]; // "vdm1", "vdf1"
@@ -41,26 +41,6 @@ export async function loadMatrices(url) {
 export const decodeValues = ({ halves, singles }) =>
   singles ?? Float32Array.from(halves, (bits) => HALVES[bits]);
 
-// Functions of a view whose payload has the file `getFile(payload)`: `draw(element, payload, file)` is called when the
-// file is loaded, unless other data have arrived.
-export function createFileView(getFile, draw) {
-  let asked = 0;
-  function showError(element, message) {
-    asked += 1; // a file that is still loading is out of date
-    render(drawNotice(message), element);
-  }
-  async function load(element, payload) {
-    const mine = ++asked;
-    try {
-      const file = await loadMatrices(getFile(payload).url);
-      if (mine === asked) draw(element, payload, file);
-    } catch (error) {
-      if (mine === asked) showError(element, error.message);
-    }
-  }
-  return { render: load, showError };
-}
-
 // Tokens other than patches as {code, name ("the class token"), label ("class token"), indices}, and the token that the
 // classifier reads.
 export function listTokens(value) {
@@ -89,23 +69,23 @@ export function listTokens(value) {
   return { found, answering };
 }
 
-export function getPatch(look, number) {
-  const columns = look.grid[1];
+export function getPatch(trace, number) {
+  const columns = trace.grid[1];
   const [row, column] = [Math.floor(number / columns) + 1, (number % columns) + 1];
   return {
     code: `${row},${column}`,
     name: `the patch in row ${row}, column ${column}`,
-    indices: [look.prefix.length + number],
+    indices: [trace.prefix.length + number],
     number,
   };
 }
 
 // Find the token with this code, or the nearest patch; for an unknown code, the classifier's token.
-export function findToken(look, code) {
+export function findToken(trace, code) {
   const place = /^(\d{1,4}),(\d{1,4})$/.exec(code);
-  if (!place) return look.tokens.found.find((token) => token.code === code) ?? look.tokens.answering;
-  const [row, column] = [1, 2].map((i) => Math.min(Math.max(Number(place[i]), 1), look.grid[i - 1]));
-  return getPatch(look, (row - 1) * look.grid[1] + column - 1);
+  if (!place) return trace.tokens.found.find((token) => token.code === code) ?? trace.tokens.answering;
+  const [row, column] = [1, 2].map((i) => Math.min(Math.max(Number(place[i]), 1), trace.grid[i - 1]));
+  return getPatch(trace, (row - 1) * trace.grid[1] + column - 1);
 }
 
 // Add the token's row (or column) of one matrix to `out` (N) with a weight; false if not loaded yet.
@@ -122,11 +102,11 @@ function addLine(out, found, layer, map, token, column, weight = 1) {
   return true;
 }
 
-// Place of a layer (from 1) in the set `of`: {set, at (the layer, counted from the set's first layer), file (its
+// Place of a layer (from 1) in the set `source`: {set, at (the layer, counted from the set's first layer), file (its
 // number)}, or null. One file has all layers, or each layer has its own. A rollout may start at a later layer.
-function locateLayer(look, of, layer) {
-  const set = look.sets[of];
-  const at = of === "rollout" ? layer - look.rollout.first + 1 : layer;
+function locateLayer(trace, source, layer) {
+  const set = trace.sets[source];
+  const at = source === "rollout" ? layer - trace.rollout.first + 1 : layer;
   return set && at >= 1 ? { set, at, file: set.files.length === 1 ? 0 : at - 1 } : null;
 }
 
@@ -137,9 +117,9 @@ export const makeMatrixSet = (files, rows) => ({
   coming: {},
 });
 
-// Load the file of a layer of the set `of`, unless it is loaded.
-export async function loadLayer(look, of, layer) {
-  const { set, file } = locateLayer(look, of, layer) ?? {};
+// Load the file of a layer of the set `source`, unless it is loaded.
+export async function loadLayer(trace, source, layer) {
+  const { set, file } = locateLayer(trace, source, layer) ?? {};
   if (!set || set.layers[file]) return;
   set.coming[file] ??= loadMatrices(set.files[file]);
   try {
@@ -149,42 +129,42 @@ export async function loadLayer(look, of, layer) {
   }
 }
 
-// Add one head of one layer (both count from 1) of the set `of`. The classifier's rows are loaded first.
-function addHead(look, of, out, layer, head, token, column, weight) {
-  const { set, at, file } = locateLayer(look, of, layer) ?? {};
+// Add one head of one layer (both count from 1) of the set `source`. The classifier's rows are loaded first.
+function addHead(trace, source, out, layer, head, token, column, weight) {
+  const { set, at, file } = locateLayer(trace, source, layer) ?? {};
   if (!set) return false;
   if (set.layers[file]) return addLine(out, set.layers[file], at - 1 - file, head - 1, token, column, weight);
-  if (column || token !== look.tokens.answering) return false;
+  if (column || token !== trace.tokens.answering) return false;
   return addLine(out, set.rows, at - 1, head - 1, { indices: [0] }, false, weight);
 }
 
 // The attention of `token` to all tokens (N) or, with `column`, the attention of all tokens to `token`; null if not
 // loaded.
-export function computeLine(look, of, layer, head, token, column) {
-  const out = new Float32Array(look.size);
-  if (of === "mean") {
-    for (let h = 1; h <= look.heads; h++) {
-      if (!addHead(look, "head", out, layer, h, token, column, 1 / look.heads)) return null;
+export function computeLine(trace, source, layer, head, token, column) {
+  const out = new Float32Array(trace.size);
+  if (source === "mean") {
+    for (let h = 1; h <= trace.heads; h++) {
+      if (!addHead(trace, "head", out, layer, h, token, column, 1 / trace.heads)) return null;
     }
     return out;
   }
-  if (of === "norm") return addLine(out, look.together, layer - 1, 0, token, column) ? out : null;
-  const hasHeads = of === "head" || of === "norm-head";
-  const isColumn = column && of !== "similar"; // similarity is symmetric
-  return addHead(look, of, out, layer, hasHeads ? head : 1, token, isColumn) ? out : null;
+  if (source === "norm") return addLine(out, trace.together, layer - 1, 0, token, column) ? out : null;
+  const hasHeads = source === "head" || source === "norm-head";
+  const isColumn = column && source !== "similar"; // similarity is symmetric
+  return addHead(trace, source, out, layer, hasHeads ? head : 1, token, isColumn) ? out : null;
 }
 
 // The heads of all layers as [{layer, head}] per layer, by index or sorted by a measurement. They are
 // sorted within each layer or, with `across`, over all layers.
-export function makeHeadRows(look, order, across) {
-  const values = { distance: look.distances, entropy: look.entropies }[order];
+export function makeHeadRows(trace, order, across) {
+  const values = { distance: trace.distances, entropy: trace.entropies }[order];
   const getMeasurement = ({ layer, head }) => values[layer - 1][head - 1];
   const sortHeads = (heads) => (values ? heads.sort((a, b) => getMeasurement(a) - getMeasurement(b)) : heads);
   const rows = makeRange(
-    look.layers,
-    (l) => sortHeads(makeRange(look.heads, (h) => ({ layer: l + 1, head: h + 1 }))),
+    trace.layers,
+    (l) => sortHeads(makeRange(trace.heads, (h) => ({ layer: l + 1, head: h + 1 }))),
   );
   if (!values || !across) return rows;
   const all = sortHeads(rows.flat());
-  return rows.map((_, i) => all.slice(i * look.heads, (i + 1) * look.heads));
+  return rows.map((_, i) => all.slice(i * trace.heads, (i + 1) * trace.heads));
 }

@@ -7,18 +7,17 @@ request:
      "prefix": [names of the tokens before the patches],
      "answer": [first, stop | None],             # rows of the tokens that the classifier reads
      "layer": 1..L, the initial layer,
-     "distances": (L, H), "entropies": (L, H),
-     "seen": file, "attention": [file, ...], "rows": file,
-     "rollout": {"first": 1..L, "settings": str, "files": [file, ...], "rows": file},
-     "similar": {"files": [file, ...], "rows": file},
-     "norms": None | {"heads": [file, ...], "rows": file, "all": file} | {"sentence": str}}
+     "distances": (L, H), "entropies": (L, H), "seen": file,
+     "rollout": {"first": 1..L, "fusion": str, "discard": 0..1, "residual": bool},
+     "sets": {"head": {"files": [file, ...], "rows": file}, "rollout": ..., "similar": ...},
+     "norms": None | {"files": [file, ...], "rows": file, "all": file} | {"sentence": str}}
 
-`attention` is one file (L, H, N, N), or above `MAX_ATTENTION_FILE_BYTES` one file (1, H, N, N) per
-layer. `rows` (L, H, 1, N) is the mean of the rows of the tokens that the classifier reads. The
-first map needs only these rows, so the browser loads them first. `rollout`, `similar` and `norms`
-(norm-weighted attention, with each row divided by its sum) have the same kinds of files. Rollout
-and similarity have one map per layer. `norms.all` (L, 1, N, N) combines all heads. Few users choose
-norm-weighted attention, so it is computed only when a user chooses it (option `norms`).
+The files of a set contain (L, H, N, N) in one file, or above `MAX_ATTENTION_FILE_BYTES` (1, H, N,
+N) per layer. Rollout and similarity have one map per layer. `rows` (L, H, 1, N) is the mean of the
+rows of the tokens that the classifier reads. The first map needs only these rows, so the browser
+loads them first. `norms` is norm-weighted attention, with each row divided by its sum; `all` (L, 1,
+N, N) combines all heads. Few users choose norm-weighted attention, so it is computed only when a
+user chooses it (option `norms`).
 `vitdemo.page.components.matrix_file` defines the file format.
 
 After each drawing the script dispatches `vitdemo:drawn` on `document`, with
@@ -43,7 +42,6 @@ from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import CachedFile, ImageFile, add_view, load_square
 from vitdemo.page.components import hash_name
 from vitdemo.page.components.matrix_file import pack_matrices
-from vitdemo.page.explore.attention_maps import texts
 from vitdemo.page.feature import Feature, PageSetup
 from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
@@ -51,6 +49,24 @@ from vitdemo.runs import Run
 VIEW = "attention"
 MAX_ATTENTION_FILE_BYTES = 3_000_000  # maximum bytes of attention in one file
 BYTES_PER_FLOAT16 = 2  # bytes of a float16
+ABOUT = (
+    "A Vision Transformer cuts the image into **patches**, and most models add a **class token**, "
+    "from which the class is predicted. In each **layer**, several **attention heads** compute "
+    "how much each token attends to every other token. The grid shows all heads, one row per "
+    "layer, and the large map shows the chosen head. Bright patches have large attention weights. "
+    "The weight of the class token is written below the map.\n\nA map of one layer shows what the "
+    "token reads in this layer only. **Norm-weighted attention** shows how much of each token is "
+    "passed on: the norm of the attention weight times the transformed value (Kobayashi et al. "
+    "2020). **Attention rollout** multiplies the attention of all layers (Abnar & Zuidema 2020). "
+    "**Similar tokens** compares the tokens after a layer. If the maps were tested, the view "
+    "starts with the map and layer that have the highest mean faithfulness score.\n\nA few "
+    "patches with most of the attention may be **attention sinks**, which receive attention "
+    "independently of their content (Xiao et al. 2024). Test the influence of these patches in "
+    "*Change the image*. Some models also have **high-norm artefacts**: tokens with a very large "
+    "norm and information about the whole image (Darcet et al. 2024). Raw attention and rollout "
+    "do not depend on the class and can mislead. *Why this class?* measures how faithful each map "
+    "is."
+)
 
 ROLLOUT_SETTINGS = (keys.FUSION, keys.DISCARD_RATIO, keys.RESIDUAL, keys.FIRST_LAYER)
 
@@ -74,22 +90,11 @@ class RolloutSettings:
             "start_layer": self.first_layer - 1,
         }
 
-    def describe(self) -> str:
-        """Describe settings that are not defaults: " (max of the heads)"; "" for the defaults."""
-        words = []
-        if self.fusion != "mean":
-            words.append(texts.ROLLOUT_FUSION.format(fusion=self.fusion))
-        if self.discard_ratio:
-            words.append(texts.ROLLOUT_DISCARD.format(percent=100 * self.discard_ratio))
-        if not self.residual:
-            words.append(texts.ROLLOUT_NO_RESIDUAL)
-        return f" ({', '.join(words)})" if words else ""
-
 
 def build(setup: PageSetup) -> None:
     add_view(VIEW, elem_id="attention")
-    with gr.Accordion(texts.ABOUT_TITLE, open=False, elem_classes="vd-about"):
-        gr.Markdown(texts.ABOUT)
+    with gr.Accordion("About these maps", open=False, elem_classes="vd-about"):
+        gr.Markdown(ABOUT)
 
 
 @needs(keys.IMAGE, keys.MODEL, *ROLLOUT_SETTINGS, keys.WANTS_NORMS)
@@ -124,13 +129,22 @@ def read_rollout_settings(state: ViewState, max_first_layer: int) -> RolloutSett
 def to_payload(trace: ImageTrace, settings: RolloutSettings) -> dict:
     """Return the payload of `trace` without `source`, `layer` and norm-weighted attention."""
     name = file_prefix(trace)
-    weights, rows = serve_heads(name, trace.attention, trace.classifier_rows)
-    rollout = compute_rollout(trace, settings)[:, None]  # (S, 1, N, N)
-    rollout_name = f"{name}-{hash_name(repr(settings).encode())}"
-    rollout_files, rollout_rows = serve_heads(rollout_name, rollout, trace.classifier_rows)
-    similar_files, similar_rows = serve_heads(
-        f"{name}-similar", trace.token_similarity[:, None], trace.classifier_rows
-    )
+    suffixes = {"rollout": f"-{hash_name(repr(settings).encode())}", "similar": "-similar"}
+    return {
+        **describe_trace(trace, settings),
+        "distances": trace.distances.round(4).tolist(),
+        "entropies": trace.entropies.round(4).tolist(),
+        "seen": ImageFile(trace.input_image),
+        "sets": {
+            source: serve_set(name + suffixes.get(source, ""), matrices, trace.classifier_rows)
+            for source, matrices in compute_matrices(trace, settings).items()
+        },
+        "norms": None,
+    }
+
+
+def describe_trace(trace: ImageTrace, settings: RolloutSettings) -> dict:
+    """Return the part of the payload that depends only on the run and the settings."""
     return {
         "run": trace.run.name,
         "layers": trace.num_layers,
@@ -138,19 +152,21 @@ def to_payload(trace: ImageTrace, settings: RolloutSettings) -> dict:
         "grid": list(trace.grid),
         "prefix": list(trace.prefix_names),
         "answer": [trace.classifier_rows.start, trace.classifier_rows.stop],
-        "distances": trace.distances.round(4).tolist(),
-        "entropies": trace.entropies.round(4).tolist(),
-        "seen": ImageFile(trace.input_image),
-        "attention": weights,
-        "rows": rows,
-        "norms": None,
         "rollout": {
             "first": settings.first_layer,
-            "settings": settings.describe(),
-            "files": rollout_files,
-            "rows": rollout_rows,
+            "fusion": settings.fusion,
+            "discard": settings.discard_ratio,
+            "residual": settings.residual,
         },
-        "similar": {"files": similar_files, "rows": similar_rows},
+    }
+
+
+def compute_matrices(trace: ImageTrace, settings: RolloutSettings) -> dict[str, Tensor]:
+    """Return the matrices (L or S, H or 1, N, N) of each set."""
+    return {
+        "head": trace.attention,
+        "rollout": compute_rollout(trace, settings)[:, None],
+        "similar": trace.token_similarity[:, None],
     }
 
 
@@ -179,24 +195,25 @@ def norms_payload(context: AppContext, trace: ImageTrace) -> dict:
         return {"sentence": str(error)}
     name = f"{file_prefix(trace)}-norms"
     heads = norms.norms_to_weights(norms.head_norms(trace.attention, products))  # (L, H, N, N)
-    files, rows = serve_heads(name, heads, trace.classifier_rows)
 
     def pack_all_heads() -> bytes:
         summed = norms.summed_head_norms(trace.attention, products)
         return pack_matrices(norms.norms_to_weights(summed)[:, None])
 
-    return {"heads": files, "rows": rows, "all": CachedFile(f"{name}-all.bin", pack_all_heads)}
+    return {
+        **serve_set(name, heads, trace.classifier_rows),
+        "all": CachedFile(f"{name}-all.bin", pack_all_heads),
+    }
 
 
-def serve_heads(
-    name: str, heads: Tensor, classifier_rows: slice
-) -> tuple[list[CachedFile], CachedFile]:
+def serve_set(name: str, heads: Tensor, classifier_rows: slice) -> dict:
     """Return files of `heads` (L, H, N, N), and a file of the mean over `classifier_rows`."""
+
+    def make_file(suffix: str, matrices: Tensor) -> CachedFile:
+        return CachedFile(f"{name}-{suffix}.bin", lambda: pack_matrices(matrices))
+
     is_small = BYTES_PER_FLOAT16 * heads.numel() <= MAX_ATTENTION_FILE_BYTES
     parts = [heads] if is_small else heads.split(1)
-    files = [
-        CachedFile(f"{name}-{i}.bin", lambda part=part: pack_matrices(part))
-        for i, part in enumerate(parts)
-    ]
     rows = heads[:, :, classifier_rows].mean(2, keepdim=True)  # (L, H, 1, N)
-    return files, CachedFile(f"{name}-rows.bin", lambda: pack_matrices(rows))
+    files = [make_file(str(i), part) for i, part in enumerate(parts)]
+    return {"files": files, "rows": make_file("rows", rows)}

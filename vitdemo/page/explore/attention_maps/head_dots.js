@@ -9,18 +9,18 @@ function roundUp(value) {
   return [1, 2, 3, 4, 5, 6, 8, 10].find((digit) => digit * power >= value) * power;
 }
 
-// Draw the heads of `look` in `place`, and mark the chosen head. If the map combines all heads, mark the heads of its
+// Draw the heads of `trace` in `place`, and mark the chosen head. If the map combines all heads, mark the heads of its
 // layer. A click on a dot calls `choose({layer, head})`.
-export function drawHeadDots(place, look, { of, layer: chosenLayer, head: chosenHead }, choose) {
-  const { layers, distances } = look;
+export function drawHeadDots(place, trace, { source, layer: chosenLayer, head: chosenHead }, choose) {
+  const { layers, distances } = trace;
   const top = roundUp(Math.max(...distances.flat(), 0.01));
-  const hasChosenHead = of === "head" || of === "norm-head";
+  const hasChosenHead = source === "head" || source === "norm-head";
   // In rows from the largest to the smallest distance of each layer, for the arrow keys.
   const ranks = distances.map((row) => [...row.keys()].sort((a, b) => row[b] - row[a]));
   const order = ranks[0].flatMap((_, rank) => ranks.map((row, i) => ({ layer: i + 1, head: row[rank] + 1 })));
   const isChosen = ({ layer, head }) => hasChosenHead && layer === chosenLayer && head === chosenHead;
   const drawDot = ({ layer, head }) => {
-    const [distance, entropy] = [distances, look.entropies].map((values) => values[layer - 1][head - 1]);
+    const [distance, entropy] = [distances, trace.entropies].map((values) => values[layer - 1][head - 1]);
     const style = `left: ${(100 * (layer - 0.5)) / layers}%; bottom: ${(100 * distance) / top}%`;
     const numbers = { layer, head, distance: distance.toFixed(2), entropy: entropy.toFixed(2) };
     const label = fill(THUMBNAIL_HEAD, numbers);

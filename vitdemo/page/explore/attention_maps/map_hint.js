@@ -12,7 +12,7 @@ function isUsed() {
   }
 }
 
-// Return the `hint`, `point(patch)` and `use()`, which are called when the user points at or chooses a patch.
+// Add the hint to `map`. Return `point(patch)` and `use()`, which are called when the user points at or chooses a patch.
 export function createMapHint(map) {
   const hint = makeElement(markup`<p class="hint" ?hidden=${isUsed()}></p>`);
   const patches = new Set();
@@ -41,5 +41,6 @@ export function createMapHint(map) {
     patches.add(patch);
     if (patches.size >= ENOUGH) use();
   }
-  return { hint, point, use };
+  map.append(hint);
+  return { point, use };
 }

@@ -1,5 +1,5 @@
 // The settings of attention rollout, in a fold next to the menu of maps.
-import { makeElement, markup, render } from "../../markup.js";
+import { markup } from "../../markup.js";
 import * as store from "../../store.js";
 
 const FUSIONS = store.getLabels("fusion");
@@ -24,8 +24,9 @@ function setFirstLayer({ target }) {
   target.value = store.state.first_layer; // the template does not replace the entry if this is the layer it has drawn
 }
 
-const drawSettings = (state, layers) =>
-  markup`<summary>Settings</summary>
+export const drawRolloutSettings = (state, layers) =>
+  markup`<details class="display" id="rollout-settings" ?hidden=${state.source !== "rollout"}>
+    <summary>Settings</summary>
     <div class="panel">
       <fieldset id="fusion">
         <legend>${FUSION.label}</legend>
@@ -41,14 +42,5 @@ const drawSettings = (state, layers) =>
       <label id="residual"><input type="checkbox" .checked=${state.residual}
         @change=${({ target }) =>
     store.set({ residual: target.checked })}> ${RESIDUAL.label} <small>${RESIDUAL.help}</small></label>
-    </div>`;
-
-// Return the `fold`, and `show(state, layers)`, which updates it.
-export function createRolloutSettings() {
-  const fold = makeElement(markup`<details class="display" id="rollout-settings" hidden></details>`);
-  function show(state, layers) {
-    fold.hidden = state.source !== "rollout";
-    render(drawSettings(state, layers), fold);
-  }
-  return { fold, show };
-}
+    </div>
+  </details>`;
