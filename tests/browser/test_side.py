@@ -33,6 +33,10 @@ def test_models_share_one_depth_slider_and_one_class(open_page, page_url):
     view = page.locator("#side-by-side")
     expect(view.locator("h3")).to_have_text(["timm", "vit", "resnet"])
     view.locator("figure").nth(2).wait_for()
+    view.locator("summary", has_text="About").click()
+    captions = view.locator("details > p.quiet")  # equal captions of maps are shown once
+    expect(captions).to_have_count(3)
+    expect(captions.nth(1)).to_contain_text("Attention of the class token to each patch")
     view.locator("figure").first.get_by_text("Numbers").click()
     numbers = view.locator("figure").first.get_by_role("table", name=re.compile("in percent"))
     expect(numbers.get_by_role("rowheader").first).to_have_text("1")

@@ -21,7 +21,6 @@ from tests.support.factories import (
     random_model,
 )
 from vitdemo.analyses.knockout import KnockoutResult, predict_with_knockout
-from vitdemo.documents import Text
 from vitdemo.explain.knockout import build_patch_knockout, compute_knockout_logits
 from vitdemo.page.explore.perturbation import knockout as page
 from vitdemo.page.image_sources import ImageRequest
@@ -157,7 +156,7 @@ def make_state(name: str, first: object, last: object) -> ViewState:
 )
 def test_unsupported_models_get_an_explanation_and_locked_sliders(runs_of_kinds, name, message):
     found = page.payload(runs_of_kinds, make_state(name, 1, 2))
-    assert message in found.data[0]["text"]
+    assert message in found.data["problem"]
     locked = {"maximum": 12, "interactive": False}
     assert found.controls == {"first_blocked": locked, "last_blocked": locked}
 
@@ -178,24 +177,19 @@ def test_sliders_select_layers_and_stay_within_the_model(runs_of_kinds, first, l
     found = page.payload(runs_of_kinds, make_state("vit", first, last))
     for value, slider in zip(kept, found.controls.values(), strict=True):
         assert slider == {"maximum": 3, "interactive": True, "value": value}
-    is_told = found.data[0]["text"] == page.NO_LAYER_MESSAGE
-    assert is_told == (not blocked)
+    layers = [layer + 1 for layer in blocked]
+    assert found.data["layers"] == ([layers[0], layers[-1]] if layers else None)
 
 
-def test_card_lists_the_top_classes_and_the_new_prediction():
+def test_result_lists_the_top_classes_and_the_new_prediction():
     classes = tuple("abcdefg")
     before = np.array([0.5, 0.2, 0.1, 0.1, 0.05, 0.03, 0.02])
     after = np.array([0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.4])
     run = SimpleNamespace(name="vit", classes=classes)
     result = KnockoutResult(run, before, after, (0, 1), ("class token",), 3)
-    verdict, card, limit = page.knockout_blocks(result)
-    assert verdict.text == "vit now predicts g (40.0%)."
-    assert card.title == "The class token cannot attend to patches in layers 1 to 2"
-    assert card.rows[0] == ("a", 0.5, 0.1) and card.rows[-1] == ("g", 0.02, 0.4)
-    assert len(card.rows) == 6 and limit.text == page.KNOCKOUT_CAVEAT
-    several = replace(result, special_tokens=("class token", "register 1"), layers=(0, 1, 2))
-    _, card, description, _ = page.knockout_blocks(several)
-    assert card.title == "No special token can attend to patches in all 3 layers"
-    assert "2 special tokens: the class token, and register 1." in description.text
-    (message,) = page.knockout_blocks(replace(result, layers=()))
-    assert message == Text(page.NO_LAYER_MESSAGE, told=True)
+    found = page.describe_result(result)
+    assert found["predicted"] == ["a", "g"] and found["probability"] == 0.4
+    assert (found["layers"], found["depth"]) == ([1, 2], 3)
+    assert found["rows"][0] == ["a", 0.5, 0.1] and found["rows"][-1] == ["g", 0.02, 0.4]
+    assert len(found["rows"]) == 6
+    assert page.describe_result(replace(result, layers=()))["layers"] is None

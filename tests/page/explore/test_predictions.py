@@ -1,16 +1,10 @@
 """Payload of the predictions of all models for one image."""
 
 import numpy as np
-import pytest
 
 from tests.support.factories import make_run
 from vitdemo.context import Prediction
-from vitdemo.page.explore.predictions import (
-    describe_accuracy,
-    describe_classes,
-    prediction_notes,
-    to_payload,
-)
+from vitdemo.page.explore.predictions import to_payload
 
 
 def predict(run, percentile: float | None = None) -> Prediction:
@@ -19,22 +13,36 @@ def predict(run, percentile: float | None = None) -> Prediction:
     return Prediction(run, np.zeros((16, 16, 3), np.uint8), probabilities, (4, 4), percentile)
 
 
+def describe(run, label: str | None = None, **options) -> dict:
+    (card,) = to_payload([predict(run, **options)], [], label)["models"]
+    return card
+
+
 def test_prediction_card_sorts_classes_by_probability(tmp_path):
     run = make_run(tmp_path / "vit")
-    (card,) = to_payload([predict(run)], [], "cat")["models"]
+    card = describe(run, percentile=2.5)
     assert card["classes"] == list(run.classes[:-4:-1])
     assert card["probabilities"] == sorted(card["probabilities"], reverse=True)
-    assert card["accuracy"] == "97.5% test accuracy"
-    assert card["about"] == "vit: a vit for tests, 0.0 M parameters, 97.5% test accuracy."
+    figures = {
+        "summary": "a vit for tests",
+        "accuracy": 0.975,
+        "is_cross_validated": False,
+        "dataset": None,
+        "percentile": 2.5,
+        "smoothing": 0.0,
+    }
+    assert {name: card[name] for name in figures} == figures
+    assert card["parameters"] == run.config["parameters"]
     run.config["data"] = {"name": "cifar10"}
-    assert describe_accuracy(run) == "97.5% test accuracy on CIFAR-10"
+    assert describe(run)["dataset"] == "CIFAR-10"
 
 
-def test_prediction_card_names_the_classes_that_the_model_knows(tmp_path):
-    few = make_run(tmp_path / "few", classes=("bee", "ant"))
-    many = make_run(tmp_path / "many", classes=tuple(f"class {i}" for i in range(31)))
-    assert describe_classes(few) == "This model has 2 classes: bee, ant."
-    assert describe_classes(many) == "This model has 31 classes."
+def test_prediction_card_lists_few_classes_and_counts_many(tmp_path):
+    classes = tuple("abcdefghij")
+    few = describe(make_run(tmp_path / "few", classes=classes))
+    assert (few["class_count"], few["known"]) == (10, list(classes))
+    many = describe(make_run(tmp_path / "many", classes=tuple(f"class {i}" for i in range(31))))
+    assert (many["class_count"], many["known"]) == (31, None)
 
 
 def test_prediction_card_has_no_label_for_a_class_unknown_to_the_model(tmp_path):
@@ -44,31 +52,8 @@ def test_prediction_card_has_no_label_for_a_class_unknown_to_the_model(tmp_path)
     assert [card["label"] for card in value["models"]] == ["cat", None]
 
 
-@pytest.mark.parametrize(
-    ("percentile", "label", "start"),
-    [
-        (None, None, ""),
-        (5.0, None, ""),
-        (52.0, None, ""),
-        (4.9, None, "Rather unlike the training images: less similar to them than 95% of"),
-        (1.0, None, "Rather unlike the training images: less similar to them than 99% of"),
-        (0.3, None, "Unlike the training images: less similar to them than 99% of"),
-        (0.0, None, "Unlike the training images: less similar to them than all validation"),
-        # Of the photos of the ten classes, 4.7 to 12.3% get this note, so it names no class.
-        (0.3, "cat", "Unlike the training images: less similar to them than 99% of validation"),
-    ],
-)
-def test_prediction_card_warns_of_an_out_of_distribution_image(tmp_path, percentile, label, start):
-    run = make_run(tmp_path / "vit")
-    (card,) = to_payload([predict(run, percentile)], [], label)["models"]
-    assert card["unusual"].startswith(start) and bool(start) == bool(card["unusual"])
-
-
-def test_notes_explain_label_smoothing(tmp_path):
+def test_prediction_card_has_the_target_of_label_smoothing(tmp_path):
     run = make_run(tmp_path / "vit")
     run.config["recipe"]["label_smoothing"] = 0.1
-    classes, smoothing = prediction_notes([run])
-    assert "10 classes: airplane" in classes
-    assert "label smoothing 0.1: its target for the true class is 91%" in smoothing
-    run.config["recipe"]["label_smoothing"] = 0.0
-    assert prediction_notes([run]) == [classes]
+    card = describe(run)
+    assert (card["smoothing"], round(card["target"], 6)) == (0.1, 0.91)

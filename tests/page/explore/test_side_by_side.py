@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 
 from tests.support.factories import CONVNET, RESNET, TIMM, VIT, make_context, make_run, noise
-from vitdemo.documents import Notice
 from vitdemo.errors import RunError
 from vitdemo.explain.attributions import attribute
 from vitdemo.page.explore.side_by_side import (
-    NO_MODEL,
     compute_side_by_side,
-    describe_maps,
+    describe_map,
     layer_at_depth,
     select_one_per_family,
 )
@@ -36,40 +34,35 @@ def test_default_selection_has_one_run_of_each_family(tmp_path):
 
 def test_each_model_gets_its_own_map(shown):
     names = ["vit", "timm", "resnet"]
-    panels, problems = compute_side_by_side(shown, names, IMAGE, depth=0.5, kind="attention")
+    maps, problems = compute_side_by_side(shown, names, IMAGE, depth=0.5, kind="attention")
     assert problems == []
-    titles = [panel.title for panel in panels]
-    assert titles[:2] == ["Attention, layer 2 of 3", "Attention, layer 1 of 2"]
+    described = [describe_map(each) for each in maps]
+    layers = [(each["method"], each["layer"], each["layers"]) for each in described]
+    assert layers == [("attention", 2, 3), ("attention", 1, 2), ("grad_cam", None, None)]
     trace = shown.trace_image(shown.find_run("vit"), IMAGE)
-    assert np.allclose(panels[0].values, trace.head_maps(2).mean(0))
-    assert titles[2].startswith("Grad-CAM for ")
+    assert np.allclose(described[0]["values"], trace.head_maps(2).mean(0))
+    assert (described[0]["run"], described[0]["reader"]) == ("vit", "the class token")
+    resnet = shown.predict(shown.find_run("resnet"), IMAGE)
+    assert described[2]["class"] == resnet.run.classes[int(resnet.probabilities.argmax())]
+    assert described[2]["classes"][0] == described[2]["class"]
+    assert described[2]["probabilities"][0] == pytest.approx(resnet.probabilities.max(), abs=1e-6)
 
 
 def test_relevance_is_computed_for_the_requested_class(shown):
     options = {"depth": 1, "kind": "relevance"}
-    panels, _ = compute_side_by_side(shown, ["vit"], IMAGE, **options, target="dog")
+    (found,), _ = compute_side_by_side(shown, ["vit"], IMAGE, **options, target="dog")
     run = shown.find_run("vit")
     _, pixels = shown.prepare_input(run.preprocessing, IMAGE)
     expected = attribute("relevance", shown.load_model(run), pixels, run.classes.index("dog"))[0]
-    assert np.allclose(panels[0].values, expected, atol=1e-6)
-    assert panels[0].title == "Relevance for dog"
-    panels, problems = compute_side_by_side(shown, ["vit"], IMAGE, **options, target="unicorn")
-    assert (panels, problems) == ([], ["'vit' has no class 'unicorn'. Choose another class."])
+    assert np.allclose(found.values, expected, atol=1e-6)
+    assert (found.method, found.class_name) == ("relevance", "dog")
+    maps, problems = compute_side_by_side(shown, ["vit"], IMAGE, **options, target="unicorn")
+    assert (maps, problems) == ([], ["'vit' has no class 'unicorn'. Choose another class."])
 
 
 def test_unavailable_model_is_reported_and_the_others_shown(shown):
-    panels, problems = compute_side_by_side(
-        shown, ["nobody", "vit"], IMAGE, depth=1, kind="rollout"
-    )
-    assert [panel.head for panel in panels] == ["vit"]
+    maps, problems = compute_side_by_side(shown, ["nobody", "vit"], IMAGE, depth=1, kind="rollout")
+    assert [each.prediction.run.name for each in maps] == ["vit"]
     assert "no run 'nobody'" in problems[0]
     with pytest.raises(RunError, match="choose one of attention, rollout, relevance"):
         compute_side_by_side(shown, ["vit"], IMAGE, depth=1, kind="magic")
-
-
-def test_captions_of_equal_maps_stand_once_in_the_fold(shown):
-    panels, _ = compute_side_by_side(shown, ["vit", "timm"], IMAGE, depth=1, kind="rollout")
-    row, about = describe_maps(panels, "")
-    assert [panel.caption for panel in row.panels] == ["", ""]
-    assert len(about.pieces) == 2 and about.pieces[1].text == panels[0].caption
-    assert describe_maps([], "") == [Notice(NO_MODEL)]

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from vitdemo.data import image_files
-from vitdemo.data.perturb import PERTURBATIONS, apply_perturbation, make_patch_mask, remove_patches
+from vitdemo.data.perturb import apply_perturbation, make_patch_mask, remove_patches
 from vitdemo.errors import DataError
 
 PIECE_CHOICES = (1, 2, 4, 8, 16)  # choices of pieces per side for shuffling
@@ -68,18 +68,6 @@ class ImageChanges:
     @property
     def is_identity(self) -> bool:
         return self == ImageChanges(seed=self.seed, removed=RemovedPatches(self.removed.grid))
-
-    def describe(self) -> str:
-        """Describe changes except removed patches: "4 × 4 pieces shuffled, blur 2% of the side".
-
-        Return "" without such changes.
-        """
-        words = [f"{self.pieces} × {self.pieces} pieces shuffled"] if self.pieces > 1 else []
-        for name in SLIDER_NAMES:
-            change, value = PERTURBATIONS[name], getattr(self, name)
-            if value != change.neutral:
-                words.append(f"{change.title.lower()} {value:g} {change.unit}")
-        return ", ".join(words).replace("jpeg", "JPEG").replace(" %", "%")
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 """The changed image: the changes in the view state, and the image with patches to remove.
 
 The image of the payload has all its patches, so the browser removes and restores patches without a
-request. `removed_colour` is the colour of removed patches; `changes` describes all other changes:
+request. `removed_colour` is the colour of removed patches; `strengths` are the other changes:
 
-    {"image": file, "grid": [rows, columns], "removed_colour": [red, green, blue], "changes": str}
+    {"image": file, "grid": [rows, columns], "removed_colour": [red, green, blue],
+     "pieces": pieces per side, "strengths": [{"title": str, "value": number, "unit": str}, ...]}
 """
 
 from dataclasses import replace
@@ -13,7 +14,9 @@ from PIL import Image
 
 from vitdemo.analyses.perturbation import make_canvas, patch_grid
 from vitdemo.context import AppContext
+from vitdemo.data.perturb import PERTURBATIONS
 from vitdemo.data.perturb.changes import (
+    SLIDER_NAMES,
     ImageChanges,
     RemovedPatches,
     apply_changes,
@@ -34,11 +37,22 @@ def payload(context: AppContext, state: ViewState) -> dict:
         "image": ImageFile(pixels),
         "grid": list(read_grid(context, state)),
         "removed_colour": pixels.mean((0, 1)).round().astype(int).tolist(),
-        "changes": changes.describe(),
+        "pieces": changes.pieces,
+        "strengths": list_strengths(changes),
     }
 
 
 FEATURE = Feature({VIEW: payload})
+
+
+def list_strengths(changes: ImageChanges) -> list[dict]:
+    """Return the changes with a strength that is not neutral."""
+    values = {name: getattr(changes, name) for name in SLIDER_NAMES}
+    return [
+        {"title": PERTURBATIONS[name].title, "value": value, "unit": PERTURBATIONS[name].unit}
+        for name, value in values.items()
+        if value != PERTURBATIONS[name].neutral
+    ]
 
 
 def load_canvas(context: AppContext, state: ViewState) -> Image.Image:

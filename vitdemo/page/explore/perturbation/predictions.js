@@ -3,6 +3,7 @@
 import { drawNotice, formatChange, formatProbability } from "../../components/shared.js";
 import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
+import { fillPlural } from "../../texts.js";
 
 function drawRow(name, before, now) {
   const isChanged = before !== undefined;
@@ -14,22 +15,40 @@ function drawRow(name, before, now) {
   }</tr>`;
 }
 
-function drawCard({ run, verdict, isKept, classes, before, now }) {
+const isKept = ({ predicted: [before, now] }) => before === now;
+
+function describeChange({ predicted: [before, now] }, isChanged) {
+  if (!isChanged) return now;
+  return before === now ? `still ${now}` : `${before} → ${now}`;
+}
+
+function describeKept(models) {
+  const values = { kept: models.filter(isKept).length };
+  return fillPlural(
+    models.length,
+    "{kept} of {count} model keeps its prediction.",
+    "{kept} of {count} models keep their prediction.",
+    values,
+  );
+}
+
+function drawCard(model, isChanged) {
+  const { run, classes, before, now } = model;
   const heads = ["before", "now", "change"].map((text) => markup`<th scope="col">${text}</th>`);
   const head = markup`<thead><tr><td></td><td></td>${heads}</tr></thead>`;
-  return markup`<section class=${isKept ? "card" : "card changed"}>
-    <h3><span>${run}</span><b>${verdict}</b></h3>
-    <table>${before.length ? head : nothing}
-      <tbody>${classes.map((name, i) => drawRow(name, before[i], now[i]))}</tbody>
+  return markup`<section class=${isKept(model) ? "card" : "card changed"}>
+    <h3><span>${run}</span><b>${describeChange(model, isChanged)}</b></h3>
+    <table>${isChanged ? head : nothing}
+      <tbody>${classes.map((name, i) => drawRow(name, isChanged ? before[i] : undefined, now[i]))}</tbody>
     </table>
   </section>`;
 }
 
-function render(element, { summary, models, problems }, state) {
+function render(element, { is_changed: isChanged, models, problems }, state) {
   const ordered = models.toSorted((a, b) => (b.run === state.model) - (a.run === state.model));
   draw(
-    markup`<p class="summary" role="status">${summary}</p>
-      <div class="cards">${ordered.map(drawCard)}</div>
+    markup`<p class="summary" role="status">${isChanged ? describeKept(models) : ""}</p>
+      <div class="cards">${ordered.map((model) => drawCard(model, isChanged))}</div>
       ${problems.map(drawNotice)}`,
     element,
   );

@@ -1,9 +1,9 @@
 """Predictions of all models for the changed image.
 
-The classes are the most probable classes before and after the change. `summary` and `before` are
-empty if the image is unchanged:
+The classes are the most probable classes before and after the change. `predicted` contains the
+predicted class before and after it:
 
-    {"summary": str, "models": [{"run": str, "isKept": bool, "verdict": str, "classes": [names],
+    {"is_changed": bool, "models": [{"run": str, "predicted": [class, class], "classes": [names],
      "before": [probabilities], "now": [probabilities]}, ...], "problems": [str]}
 """
 
@@ -11,7 +11,6 @@ from contextlib import suppress
 
 from vitdemo.analyses.perturbation import PredictionChange, predict_changes
 from vitdemo.context import AppContext
-from vitdemo.data.perturb.changes import ImageChanges
 from vitdemo.errors import VitdemoError
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import round_numbers
@@ -30,33 +29,23 @@ def payload(context: AppContext, state: ViewState) -> dict:
     with suppress(VitdemoError):  # predictions reuse the maps' forward passes
         for image in (before, after):
             context.trace_image(context.find_run(state.model), image)
-    return to_payload(*predict_changes(context, before, after), changes)
+    models, problems = predict_changes(context, before, after)
+    return {
+        "is_changed": not changes.is_identity,
+        "models": [describe_model(each) for each in models],
+        "problems": problems,
+    }
 
 
 FEATURE = Feature({VIEW: payload})
 
 
-def to_payload(models: list[PredictionChange], problems: list[str], changes: ImageChanges) -> dict:
-    """Return the payload of the predictions, with the number of unchanged predictions."""
-    kept = sum(each.class_before == each.class_after for each in models)
-    keep = "model keeps its" if len(models) == 1 else "models keep their"
-    summary = f"{kept} of {len(models)} {keep} prediction."
-    return {
-        "summary": "" if changes.is_identity else summary,
-        "models": [describe_model(each, changes) for each in models],
-        "problems": problems,
-    }
-
-
-def describe_model(change: PredictionChange, changes: ImageChanges) -> dict:
-    before, after, shown = change.class_before, change.class_after, change.top_classes()
-    before_shares = change.before[[] if changes.is_identity else shown]
-    verdict = f"still {after}" if before == after else f"{before} → {after}"
+def describe_model(change: PredictionChange) -> dict:
+    shown = change.top_classes()
     return {
         "run": change.run.name,
-        "isKept": before == after,
-        "verdict": after if changes.is_identity else verdict,
+        "predicted": [change.class_before, change.class_after],
         "classes": [change.run.classes[i] for i in shown],
-        "before": round_numbers(before_shares, PROBABILITY_DIGITS),
+        "before": round_numbers(change.before[shown], PROBABILITY_DIGITS),
         "now": round_numbers(change.after[shown], PROBABILITY_DIGITS),
     }

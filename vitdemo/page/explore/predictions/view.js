@@ -5,6 +5,7 @@ import { drawClassBar } from "../../components/class_bars.js";
 import { drawNotice, formatProbability } from "../../components/shared.js";
 import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
+import { describeAccuracy, describeClasses, describeModel, describeUnusual, listNotes } from "./texts.js";
 
 function drawRows({ classes, probabilities, label: truth }) {
   return markup`<ul>${
@@ -12,27 +13,32 @@ function drawRows({ classes, probabilities, label: truth }) {
   }</ul>`;
 }
 
-const drawWarning = ({ unusual }) => (unusual ? markup`<p class="unusual">${unusual}</p>` : nothing);
-const drawFoot = (model) => markup`<p class="known">${model.known}<br>${model.accuracy}</p>`;
+function drawRemarks(model) {
+  const unusual = describeUnusual(model);
+  const warning = unusual ? markup`<p class="unusual">${unusual}</p>` : nothing;
+  return markup`${warning}<p class="known">${describeClasses(model)}<br>${describeAccuracy(model)}</p>`;
+}
 
 function drawChosenCard(model) {
-  const head = markup`<h2 title=${model.about}><span>${model.run}</span></h2>`;
-  return markup`<section class="card chosen">${head}${drawRows(model)}${drawWarning(model)}${
-    drawFoot(model)
-  }</section>`;
+  const head = markup`<h2 title=${describeModel(model)}><span>${model.run}</span></h2>`;
+  return markup`<section class="card chosen">${head}${drawRows(model)}${drawRemarks(model)}</section>`;
 }
 
 function drawOtherCard(model, isOpen) {
   const kind = model.label === null ? "" : model.classes[0] === model.label ? "true" : "wrong";
   const best = `${model.classes[0]} ${formatProbability(model.probabilities[0])}`;
   return markup`<details class="card" .open=${isOpen} data-run=${model.run}>
-    <summary title=${model.about}><h2><span>${model.run}</span><b class=${kind}>${best}</b></h2></summary>
-    ${drawRows(model)}${drawWarning(model)}${drawFoot(model)}
+    <summary title=${
+    describeModel(model)
+  }><h2><span>${model.run}</span><b class=${kind}>${best}</b></h2></summary>
+    ${drawRows(model)}${drawRemarks(model)}
   </details>`;
 }
 
 function describePredictions({ label, models }) {
-  const spoken = models.map(({ run, classes, probabilities, unusual }) => {
+  const spoken = models.map((model) => {
+    const { run, classes, probabilities } = model;
+    const unusual = describeUnusual(model);
     const remark = unusual ? ` (${unusual.replace(/\.$/, "")})` : "";
     return `${run}: ${classes[0]}, ${formatProbability(probabilities[0])}${remark}`;
   });
@@ -62,7 +68,7 @@ function create(element) {
       ...chosen.map(drawChosenCard),
       ...others.map((model) => drawOtherCard(model, open.includes(model.run))),
     ];
-    drawn = { cards, spoken: describePredictions(data), notes: data.notes };
+    drawn = { cards, spoken: describePredictions(data), notes: listNotes(data) };
     show(data.problems.map(drawNotice));
   }
   show(nothing);

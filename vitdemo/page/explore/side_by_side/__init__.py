@@ -2,11 +2,13 @@
 
 compute_side_by_side(context, ["vit-scratch", "resnet18"], image, depth=0.5, kind="attention")
 
-The payload is a document of one `MapRow`, and of the captions of its maps.
+The payload:
+
+    {"maps": see `describe_map`, "problems": [message of each failed run, ...]}
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
 import gradio as gr
 import numpy as np
@@ -14,14 +16,13 @@ from PIL import Image
 
 from vitdemo.analyses.knockout import KNOCKOUT_FINDING
 from vitdemo.context import AppContext, Prediction
-from vitdemo.documents import Details, DocumentBlock, Notice, Text
-from vitdemo.documents.maps import MapPanel, MapRow
+from vitdemo.documents.payload import blocks_to_json
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.explain.attributions import METHODS, attribute
 from vitdemo.metrics import top_k_classes
 from vitdemo.models import get_family
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import add_view, document_payload, load_square
+from vitdemo.page.bridge import ImageFile, add_view, load_square, round_numbers
 from vitdemo.page.components.run_choice import group_runs
 from vitdemo.page.components.run_list import RunList
 from vitdemo.page.feature import Feature, PageSetup, ViewData
@@ -30,12 +31,24 @@ from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 
 VIEW = "side_by_side"
-NO_MODEL = "Choose a model above."
-ABOUT_MAPS = (
-    "A relative depth of 100% is the last layer of each model. Convolutional models have no "
-    "attention and are shown with Grad-CAM, which depends on the class. Each map is scaled to its "
-    "own maximum, so compare colours within a map, not between models."
-)
+MAX_CLASSES = 3  # maximum number of classes below a map
+PROBABILITY_DIGITS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class SideMap:
+    """Map of one model: its `values` (rows, columns) and what they show.
+
+    A map of attention belongs to a `layer`, and other maps to a class.
+    """
+
+    prediction: Prediction
+    method: str
+    values: np.ndarray
+    layer: int | None = None
+    num_layers: int | None = None
+    reader: str = ""
+    class_name: str | None = None
 
 
 def build(setup: PageSetup) -> None:
@@ -62,7 +75,7 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
     names, chosen = [run.name for run in found], state[keys.SIDE_MODELS]
     target = state[keys.SIDE_CLASS]
     target = target if target in classes else keys.PREDICTED_CLASS
-    panels, problems = compute_side_by_side(
+    maps, problems = compute_side_by_side(
         context,
         [name for name in names if name in chosen],
         load_square(context, state.image),
@@ -71,7 +84,7 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
         target=None if target == keys.PREDICTED_CLASS else target,
     )
     return ViewData(
-        document_payload(describe_maps(panels, " ".join(problems))),
+        {"maps": [describe_map(each) for each in maps], "problems": problems},
         {
             keys.SIDE_MODELS.name: {
                 "props": {"groups": group_runs(found)},
@@ -85,14 +98,24 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
 FEATURE = Feature({VIEW: payload})
 
 
-def describe_maps(panels: Sequence[MapPanel], sentence: str) -> list[DocumentBlock]:
-    """Return the row of maps, and a fold with their captions without duplicates."""
-    if not panels:
-        return [Notice(sentence or NO_MODEL)]
-    captions = dict.fromkeys(panel.caption for panel in panels)
-    about = [Text(words, quiet=True) for words in (ABOUT_MAPS, *captions)]
-    plain = [replace(panel, caption="") for panel in panels]
-    return [MapRow(plain, sentence=sentence), Details("About", about)]
+def describe_map(side_map: SideMap) -> dict:
+    """Return a map with the model's input and its most probable classes."""
+    prediction, method = side_map.prediction, METHODS[side_map.method]
+    indices, values = top_k_classes(prediction.probabilities, MAX_CLASSES)
+    return {
+        "run": prediction.run.name,
+        "method": side_map.method,
+        "title": method.title,
+        "caption": KNOCKOUT_FINDING if side_map.method == "attention" else method.caption,
+        "values": blocks_to_json(side_map.values, ImageFile),
+        "seen": ImageFile(prediction.input_image),
+        "layer": side_map.layer,
+        "layers": side_map.num_layers,
+        "reader": side_map.reader,
+        "class": side_map.class_name,
+        "classes": [prediction.run.classes[i] for i in indices],
+        "probabilities": round_numbers(values, PROBABILITY_DIGITS),
+    }
 
 
 def collect_class_names(runs: Sequence[Run]) -> list[str]:
@@ -122,8 +145,8 @@ def compute_side_by_side(
     depth: float,
     kind: str,
     target: str | None = None,
-) -> tuple[list[MapPanel], list[str]]:
-    """Return a panel for each run of `names` on an RGB image, and a message for each failed run.
+) -> tuple[list[SideMap], list[str]]:
+    """Return the map of each run of `names` on an RGB image, and a message for each failed run.
 
     Args:
         depth: relative depth of the layer in each model, 0 to 1.
@@ -135,66 +158,41 @@ def compute_side_by_side(
     if kind not in keys.SIDE_MAP.choices:
         kinds = ", ".join(keys.SIDE_MAP.choices)
         raise RunError(f"Unknown kind of map '{kind}': choose one of {kinds}.")
-    panels, problems = [], []
+    maps, problems = [], []
     for name in names:
         try:
-            panels.append(
-                _attention_panel(context, context.find_run(name), image, depth, kind, target)
-            )
+            maps.append(compute_map(context, context.find_run(name), image, depth, kind, target))
         except VitdemoError as error:
             problems.append(str(error))
-    return panels, problems
+    return maps, problems
 
 
-def _attention_panel(
+def compute_map(
     context: AppContext, run: Run, image: Image.Image, depth: float, kind: str, target: str | None
-) -> MapPanel:
-    answer = context.predict(run, image)
+) -> SideMap:
     if not context.count_layers(run):
-        return _class_panel(context, answer, image, "grad_cam", target)
+        return compute_class_map(context, run, image, "grad_cam", target)
     if kind == "relevance":
-        return _class_panel(context, answer, image, kind, target)
-    look = context.trace_image(run, image)
-    layer = layer_at_depth(depth, look.num_layers)
+        return compute_class_map(context, run, image, kind, target)
+    trace = context.trace_image(run, image)
+    layer = layer_at_depth(depth, trace.num_layers)
     if kind == "rollout":
-        values = look.rollout_map(layer, fusion="mean", discard_ratio=0.0)
-        title = f"Rollout, layers 1 to {layer} of {look.num_layers}"
-        return make_map_panel(answer, values, title, METHODS["rollout"].caption)
-    caption = (
-        f"Attention of {look.reader_name} to each patch in this layer (mean of the heads). "
-        f"{KNOCKOUT_FINDING} The map is the same for every class."
-    )
-    title = f"Attention, layer {layer} of {look.num_layers}"
-    return make_map_panel(answer, look.head_maps(layer).mean(0), title, caption)
+        values = trace.rollout_map(layer, fusion="mean", discard_ratio=0.0)
+    else:
+        values = trace.head_maps(layer).mean(0)
+    prediction = context.predict(run, image)
+    return SideMap(prediction, kind, values, layer, trace.num_layers, trace.reader_name)
 
 
-def _class_panel(
-    context: AppContext, answer: Prediction, image: Image.Image, method: str, target: str | None
-) -> MapPanel:
-    run = answer.run
+def compute_class_map(
+    context: AppContext, run: Run, image: Image.Image, method: str, target: str | None
+) -> SideMap:
+    prediction = context.predict(run, image)
     run.require_classes()
     if target is not None and target not in run.classes:
         raise RunError(f"'{run.name}' has no class '{target}'. Choose another class.")
-    index = run.classes.index(target) if target else int(answer.probabilities.argmax())
+    index = run.classes.index(target) if target else int(prediction.probabilities.argmax())
     _, pixels = context.prepare_input(run.preprocessing, image)
     values = attribute(method, context.load_model(run), pixels, index)[0]  # (rows, columns)
-    title = f"{METHODS[method].title} for {run.classes[index]}"
-    drawn = make_map_panel(answer, values.float().cpu().numpy(), title, METHODS[method].caption)
-    return replace(drawn, fraction=False)
-
-
-def make_map_panel(answer: Prediction, values: np.ndarray, title: str, caption: str) -> MapPanel:
-    """Return the panel of one map, with the model's most probable classes."""
-    run, (indices, shares) = answer.run, top_k_classes(answer.probabilities, 3)
-    likely = ", ".join(
-        f"{run.classes[i]} {100 * p:.1f}%" for i, p in zip(indices, shares, strict=True)
-    )
-    return MapPanel(
-        title,
-        values,
-        answer.input_image,
-        f"{run.name}: {title}",
-        head=run.name,
-        lines=[likely or "no classes (no classifier with known labels)"],
-        caption=caption,
-    )
+    values = values.float().cpu().numpy()
+    return SideMap(prediction, method, values, class_name=run.classes[index])

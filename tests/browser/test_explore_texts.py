@@ -1,0 +1,91 @@
+"""Sentences that the scripts of Explore write from figures."""
+
+import pytest
+
+PREDICTIONS, KNOCKOUT = "explore/predictions/texts.js", "explore/perturbation/knockout.js"
+JS_CALL = "async ([path, name, value]) => (await vitdemo.load(path))[name](value)"
+LIMITS = {"unlike": 1.0, "rather_unlike": 5.0}
+MODEL = {
+    "run": "vit",
+    "summary": "a vit for tests",
+    "parameters": 27_500_000,
+    "accuracy": 0.975,
+    "is_cross_validated": False,
+    "dataset": "CIFAR-10",
+    "class_count": 2,
+    "known": ["bee", "ant"],
+    "smoothing": 0.0,
+    "target": 1.0,
+    **LIMITS,
+}
+
+
+@pytest.fixture
+def call(open_views, shown_views):
+    """Return a function that calls a function of a script."""
+    page = open_views(shown_views, "answers", "picture=photo:cat")
+    return lambda path, name, value: page.evaluate(JS_CALL, [path, name, value])
+
+
+def test_unlike_images_get_a_warning(call):
+    rather = "Rather unlike the training images: less similar to them than"
+    for percentile, start in {
+        None: "",
+        5.0: "",
+        4.9: f"{rather} 95% of validation images.",
+        1.0: f"{rather} 99% of",
+        0.3: "Unlike the training images: less similar to them than 99% of",
+        0.0: "Unlike the training images: less similar to them than all validation",
+    }.items():
+        text = call(PREDICTIONS, "describeUnusual", {"percentile": percentile, **LIMITS})
+        assert text.startswith(start) and bool(start) == bool(text)
+
+
+def test_models_are_described_by_their_figures(call):
+    about = "vit: a vit for tests, 27.5 M parameters, 97.5% test accuracy on CIFAR-10."
+    assert call(PREDICTIONS, "describeModel", MODEL) == about
+    other = {**MODEL, "parameters": None, "is_cross_validated": True, "dataset": None}
+    assert (
+        call(PREDICTIONS, "describeModel", other)
+        == "vit: a vit for tests, 97.5% cross-validated accuracy."
+    )
+    assert call(PREDICTIONS, "describeAccuracy", {**MODEL, "accuracy": None}) == "not evaluated"
+    assert call(PREDICTIONS, "describeClasses", MODEL) == "This model has 2 classes: bee, ant."
+    many = {"class_count": 1000, "known": None}
+    assert call(PREDICTIONS, "describeClasses", many) == "This model has 1,000 classes."
+
+
+def test_notes_explain_classes_once_and_label_smoothing(call):
+    smooth = {**MODEL, "run": "smooth", "smoothing": 0.1, "target": 0.91}
+    notes = call(PREDICTIONS, "listNotes", {"models": [MODEL, smooth]})
+    assert [note.partition(":")[0] for note in notes[:2]] == ["vit", "smooth"]
+    assert notes[2].startswith("The models have 2 classes: bee, ant. Every image")
+    assert "less similar to the training images than 95% of the validation" in notes[2]
+    assert notes[3:] == [
+        "smooth was trained with label smoothing 0.1: its target for the true class is 91%, "
+        "not 100%."
+    ]
+
+
+def test_knockout_names_the_layers_and_the_new_prediction(call):
+    result = {
+        "run": "vit",
+        "layers": [1, 2],
+        "depth": 3,
+        "special_tokens": ["class token"],
+        "predicted": ["a", "g"],
+        "probability": 0.4,
+        "rows": [["a", 0.5, 0.1], ["g", 0.02, 0.4]],
+    }
+    prediction, card, caveat = call(KNOCKOUT, "listBlocks", result)
+    assert prediction["text"] == "vit now predicts g (40.0%)."
+    assert card["title"] == "The class token cannot attend to patches in layers 1 to 2"
+    assert card["rows"] == result["rows"] and "may cause part of the change" in caveat["text"]
+    registers = [f"register {i}" for i in range(1, 7)]
+    several = {**result, "layers": [1, 3], "special_tokens": ["class token", *registers]}
+    _, card, description, _ = call(KNOCKOUT, "listBlocks", several | {"predicted": ["g", "g"]})
+    assert card["title"] == "No special token can attend to patches in all 3 layers"
+    assert "7 special tokens: the class token, and register 1, " in description["text"]
+    assert "register 5, …. The attention" in description["text"]
+    (message,) = call(KNOCKOUT, "listBlocks", {**result, "layers": None})
+    assert message["text"].startswith("No layer is blocked.")

@@ -1,0 +1,53 @@
+// Sentences about the predictions and their models.
+import { formatProbability } from "../../components/shared.js";
+import { formatNumber } from "../../texts.js";
+
+// A warning for an image that is unlike the model's training images, or "". The `percentile` is the percentage of validation
+// images that are less similar to the training images. The two other fields are the limits of the warnings.
+export function describeUnusual({ percentile, unlike, rather_unlike: ratherUnlike }) {
+  if (percentile === null || percentile >= ratherUnlike) return "";
+  const share = percentile > 0 ? `${Math.trunc(100 - percentile)}% of` : "all";
+  const start = percentile < unlike ? "Unlike" : "Rather unlike";
+  return `${start} the training images: less similar to them than ${share} validation images.`;
+}
+
+// The accuracy on images that were not used for training.
+export function describeAccuracy({ accuracy, is_cross_validated: isCrossValidated, dataset }) {
+  if (accuracy === null) return "not evaluated";
+  const measured = `${formatProbability(accuracy)} ${isCrossValidated ? "cross-validated" : "test"} accuracy`;
+  return dataset === null ? measured : `${measured} on ${dataset}`;
+}
+
+// One line about a model.
+export function describeModel(model) {
+  const { run, summary, parameters } = model;
+  const size = parameters === null ? [] : [`${(parameters / 1e6).toFixed(1)} M parameters`];
+  return `${run}: ${[summary, ...size, describeAccuracy(model)].join(", ")}.`;
+}
+
+export function describeClasses({ class_count: count, known }) {
+  const start = `This model has ${formatNumber(count)} classes`;
+  return known ? `${start}: ${known.join(", ")}.` : `${start}.`;
+}
+
+const describeKnown = ({ known, rather_unlike: limit }) =>
+  `The models have ${known.length} classes: ${
+    known.join(", ")
+  }. Every image is assigned to one of these classes, so a model's percentages add up to 100. A note marks an image that is less similar to the training images than ${
+    100 - limit
+  }% of the validation images. An image of another class may have no note, and an unusual image of these classes may have a note.`;
+
+const describeSmoothing = ({ run, smoothing, target }) =>
+  `${run} was trained with label smoothing ${smoothing}: its target for the true class is ${
+    (100 * target).toFixed(0)
+  }%, not 100%.`;
+
+// Notes that explain the numbers of these models to newcomers.
+export function listNotes({ models }) {
+  const bySet = new Map(models.filter(({ known }) => known).map((model) => [model.known.join(), model]));
+  return [
+    ...models.map(describeModel),
+    ...[...bySet.values()].map(describeKnown),
+    ...models.filter(({ smoothing }) => smoothing).map(describeSmoothing),
+  ];
+}
