@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from vitdemo.data import MISSING_DATASET
+from vitdemo.data.image_files import MAX_FILE_BYTES
 from vitdemo.figures import DIVERGING_COLOURMAP, SEQUENTIAL_COLOURMAP, colour_table
 from vitdemo.page.gradio_patches import HeadContent, PageCompression
 from vitdemo.page.results.models import SAME_MODEL
@@ -46,6 +47,7 @@ def write_generated_module() -> str:
     values = {
         "LANGUAGE": LANGUAGE,
         "STATE_KEYS": {name: key.describe() for name, key in STATE_KEYS.items()},
+        "MAX_FILE_BYTES": MAX_FILE_BYTES,
         "MISSING_DATASET": MISSING_DATASET,
         "SAME_MODEL": SAME_MODEL,
         "COLOUR_MAPS": {key: encode_colour_map(name) for key, name in maps.items()},

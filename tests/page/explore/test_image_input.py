@@ -70,7 +70,7 @@ def read_pixels(file: CachedFile) -> np.ndarray:
 def test_small_image_is_sent_unchanged_and_large_image_downscaled(monkeypatch):
     pixels = np.random.default_rng(0).integers(0, 256, (32, 48, 3), dtype=np.uint8)
     value = preview(monkeypatch, Image.fromarray(pixels), ImageRequest("test:3"))
-    np.testing.assert_array_equal(read_pixels(value["picture"]), pixels)
+    np.testing.assert_array_equal(read_pixels(value["image"]), pixels)
     assert (value["size"], value["label"], value["description"]) == (
         [48, 32],
         "cat",
@@ -78,21 +78,23 @@ def test_small_image_is_sent_unchanged_and_large_image_downscaled(monkeypatch):
     )
     for size, expected in {(3000, 1000): (640, 213), (10_000, 1): (640, 1)}.items():
         large = preview(monkeypatch, Image.new("RGB", size), ImageRequest("own"))
-        assert read_pixels(large["picture"]).shape[1::-1] == expected
+        assert read_pixels(large["image"]).shape[1::-1] == expected
         assert large["size"] == list(size)
 
 
-def test_text_names_a_run_without_weights(monkeypatch):
-    options = {"unavailable": "resnet18"}
-    value = preview(monkeypatch, Image.new("RGB", (9, 9)), ImageRequest("test:3"), **options)
-    assert "The weights of resnet18 are not available." in value["notice"]
-    options = {"unavailable": "nobody"}
-    value = preview(monkeypatch, Image.new("RGB", (9, 9)), ImageRequest("test:3"), **options)
-    assert "There is no model 'nobody'." in value["notice"]
+def test_payload_names_the_model_without_results(monkeypatch):
+    image = Image.new("RGB", (9, 9))
+    for name, missing in {
+        "": None,
+        "resnet18": {"name": "resnet18", "exists": True},
+        "nobody": {"name": "nobody", "exists": False},
+    }.items():
+        value = preview(monkeypatch, image, ImageRequest("test:3"), unavailable=name)
+        assert value["missing"] == missing
 
 
 def test_file_input_accepts_every_image_suffix():
-    script = (Path(image_input.__file__).parent / "view.js").read_text("utf-8")
+    script = (Path(image_input.__file__).parent / "layout.js").read_text("utf-8")
     (suffixes,) = re.findall(r'ACCEPTED =\s*"([^"]*)"', script)
     assert image_suffixes() | {"image/*"} <= set(suffixes.split(","))
 

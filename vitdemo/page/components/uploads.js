@@ -1,7 +1,6 @@
 // Uploads of chosen files and folders.
+import { MAX_FILE_BYTES } from "../generated.js";
 import { fillPlural, UPLOAD_FAILED } from "../texts.js";
-
-const MAX_FILE_BYTES = 60e6; // the server has the same limit
 
 // Return the chosen files. The value is cleared so that the same files can be chosen again.
 export function takeFiles(input) {

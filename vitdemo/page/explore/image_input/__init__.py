@@ -7,8 +7,8 @@ The script sets the key `image` of the view state:
 
 If the server refuses an image, the script restores the previous one. The payload:
 
-    {"picture": file, "size": [width, height], "description": str, "label": true class or None,
-     "notice": str}
+    {"image": file, "size": [width, height], "description": str, "label": true class or None,
+     "missing": None | {"name": str, "exists": bool}, the model without results}
 """
 
 from vitdemo.context import AppContext
@@ -19,10 +19,6 @@ from vitdemo.page.feature import Feature
 from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "image_input"
-NO_WEIGHTS_MESSAGE = (
-    "The weights of {name} are not available. The results below are from other models."
-)
-NO_MODEL_MESSAGE = "There is no model '{name}'. The results below are from other models."
 
 
 @needs(keys.IMAGE, keys.UNAVAILABLE_MODEL)
@@ -33,15 +29,13 @@ def payload(context: AppContext, state: ViewState) -> dict:
     of a model in the URL that does not exist.
     """
     found = load_prepared_image(context, state.image)
-    name, notice = state[keys.UNAVAILABLE_MODEL], ""
-    if name:
-        exists = any(run.name == name for run in context.list_runs()[0])
-        notice = (NO_WEIGHTS_MESSAGE if exists else NO_MODEL_MESSAGE).format(name=name)
+    missing = state[keys.UNAVAILABLE_MODEL]
+    exists = any(run.name == missing for run in context.list_runs()[0])
     return {
-        "picture": CachedFile(hash_name(found.preview, ".img"), lambda: found.preview),
+        "image": CachedFile(hash_name(found.preview, ".img"), lambda: found.preview),
         "size": list(found.size),
         "description": found.description,
-        "notice": notice,
+        "missing": {"name": missing, "exists": exists} if missing else None,
         "label": found.label,
     }
 
