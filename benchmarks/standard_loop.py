@@ -20,7 +20,8 @@ from torchvision.transforms.functional import to_pil_image
 
 from vitdemo import data
 from vitdemo.models import build_model
-from vitdemo.training import Preprocessing, build_optimizer
+from vitdemo.training import Preprocessing
+from vitdemo.training.optimisation import build_optimizer
 from vitdemo.training.pretraining import make_trainer
 from vitdemo.training.recipes import Recipe
 

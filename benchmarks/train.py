@@ -31,8 +31,11 @@ from vitdemo import console, data, runs  # noqa: E402
 from vitdemo.metrics.training_progress import first_epochs_reaching, with_lineage_history  # noqa: E402
 from vitdemo.models import build_model, count_macs  # noqa: E402
 from vitdemo.runs.provenance import device_name, package_versions  # noqa: E402
-from vitdemo.training import Preprocessing, choose_device, supports_fast_bfloat16  # noqa: E402
-from vitdemo.training.devices import retain_freed_memory  # noqa: E402
+from vitdemo.training import Preprocessing, choose_device  # noqa: E402
+from vitdemo.training.devices import (  # noqa: E402
+    retain_freed_memory,
+    supports_fast_bfloat16,
+)
 from vitdemo.training.pretraining import make_trainer  # noqa: E402
 from vitdemo.training.recipes import Recipe, get_recipe  # noqa: E402
 

@@ -8,8 +8,8 @@ from PIL import Image
 from tests.support.factories import noise
 from vitdemo.analyses.augmentation import apply_augmentations
 from vitdemo.data.image_files import crop_and_resize, to_uint8
-from vitdemo.training import augment_batch
 from vitdemo.training.augment import Augmentation, draw_flip, flip_images
+from vitdemo.training.batches import augment_batch
 from vitdemo.training.recipes import RECIPES, get_recipe
 
 

@@ -24,7 +24,7 @@ from benchmarks import (
 from tests.project.test_layers import find_import_faults
 from tests.support.factories import CLASSES, VIT, make_run, noise
 from vitdemo import data, runs
-from vitdemo.data import SyntheticDataset
+from vitdemo.data.synthetic import SyntheticDataset
 from vitdemo.errors import DataError
 from vitdemo.explain.faithfulness.summary import BASELINE_NAMES, read_summaries
 from vitdemo.runs import reference
@@ -234,7 +234,7 @@ def test_intervals_of_bursts_cover_the_accuracy_only_with_the_effective_size():
     assert by_image < 0.6 and bootstrap < 0.8 and effective > 0.85  # 37%, 53%, 96% of 1,000
 
 
-class SyntheticWithLabels(data.SyntheticDataset):
+class SyntheticWithLabels(SyntheticDataset):
     """A synthetic dataset with the loaders of real datasets."""
 
     def load_labels(self, part):

@@ -22,17 +22,20 @@ from safetensors.torch import load_file
 
 from tests.support.factories import TINY_RECIPE, make_run, run_train_py, write_noise_images
 from tests.support.serving import free_port, start_fork
-from vitdemo import data, runs, training
+from vitdemo import data, runs
 from vitdemo.cli import train
 from vitdemo.data import make_synthetic_images
-from vitdemo.runs import reference, writer
+from vitdemo.errors import RunError
+from vitdemo.runs import files, reference, writer
 from vitdemo.runs.evaluate import split_of
 from vitdemo.runs.steps import STEPS_FILE, read_steps
-from vitdemo.training import STOP_CHECK_STEPS, Processes, progress_bar
+from vitdemo.training import progress_bar, trainer
+from vitdemo.training.processes import Processes
 from vitdemo.training.recipes import RECIPE_ALIASES, RECIPES, get_recipe, make_smoke_recipe
 from vitdemo.training.recipes.ablations import declare_ablations
 from vitdemo.training.splits import split_training_set
 from vitdemo.training.stopping import STOP_SIGNALS, handle_signals
+from vitdemo.training.trainer import STOP_CHECK_STEPS
 
 THREE_CLASSES = {
     f"{part}/{name}": 10 for part in ("train", "test") for name in ("ant", "bee", "cow")
@@ -366,7 +369,7 @@ def test_keep_option_saves_the_weights_of_listed_epochs(smoke, tmp_path, tiny_ru
     first, last, final = (runs.load_model(run, epoch=e).state_dict() for e in (1, 3, None))
     assert not first["head.weight"].equal(last["head.weight"])
     assert all(last[name].equal(tensor) for name, tensor in final.items())
-    with pytest.raises(runs.RunError, match="Epochs with weights: 1, 3"):
+    with pytest.raises(RunError, match="Epochs with weights: 1, 3"):
         runs.load_model(run, epoch=2)
     assert runs.list_saved_epochs(runs.read_run(tiny_run)) == []
     assert smoke("--epochs", 1)[0] == 0  # the same folder again
@@ -438,7 +441,7 @@ def test_failed_compilation_is_recorded_as_off(smoke, monkeypatch, tmp_path):
 
         return compiled
 
-    monkeypatch.setattr(training, "compile_static", fail)
+    monkeypatch.setattr(trainer, "compile_static", fail)
     code, _, err = smoke("--compile", "default", "--epochs", 1)
     assert code == 0
     assert "continues without compilation" in err
@@ -487,7 +490,7 @@ def test_ctrl_c_keeps_finished_epochs_and_allows_resume(
         interrupt_at(patch, owner, name, call, KeyboardInterrupt)
         # On this clock, no epoch takes a second: the progress is reported at its end only.
         clock = itertools.count(step=0.001)
-        patch.setattr(training.time, "perf_counter", clock.__next__)
+        patch.setattr(trainer.time, "perf_counter", clock.__next__)
         code, out, _ = smoke()
     initial = runs.read_config(folder)
     assert code == 130
@@ -592,7 +595,7 @@ def test_a_signal_saves_the_current_step(
         send = lambda *_: signals and signal.raise_signal(signals.pop())  # noqa: E731
         patch.setattr(progress_bar, "update_progress_bar", send)
         # The first report comes after a second, or after the last step of an epoch.
-        patch.setattr(training.time, "perf_counter", map(float, itertools.count(step=2)).__next__)
+        patch.setattr(trainer.time, "perf_counter", map(float, itertools.count(step=2)).__next__)
         code, out, err = smoke()
     assert code == 130 and err.count("Press Ctrl-C again to stop immediately.") == 1
     folder = tmp_path / "run"
@@ -687,7 +690,7 @@ def test_checkpoints_are_written_each_epoch_or_every_20_seconds(
     clock, written = [0.0], []
     monkeypatch.setattr(writer, "CHECKPOINT_INTERVAL", 20.0)
     monkeypatch.setattr(writer.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(runs, "write_checkpoint", lambda _, state: written.append(state["epoch"]))
+    monkeypatch.setattr(files, "write_checkpoint", lambda _, state: written.append(state["epoch"]))
     trainer = SimpleNamespace(recipe=SimpleNamespace(saved_epochs=()), compile="off")
     saver = writer.EpochSaver(tmp_path, trainer)
     for number in (1, 2, 3, 4):

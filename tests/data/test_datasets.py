@@ -16,6 +16,8 @@ from tests.support.factories import noise_batch
 from vitdemo import data
 from vitdemo.data import (
     LabelledImages,
+    cifar10,
+    datasets,
     open_dataset,
     preprocess_images,
     sample_stratified,
@@ -71,7 +73,7 @@ def test_invalid_image_folder_raises_a_specific_error(put_pictures, counts, part
 
 def test_only_the_default_folder_downloads_cifar10_automatically(monkeypatch, tmp_path):
     downloads = []
-    monkeypatch.setattr(data, "_download_cifar10", lambda root, on_bytes: downloads.append(root))
+    monkeypatch.setattr(datasets, "download_cifar10", lambda root, on_bytes: downloads.append(root))
     monkeypatch.delenv("VITDEMO_DATA", raising=False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
@@ -101,8 +103,8 @@ def test_failed_download_gives_the_reason_and_leaves_no_empty_folder(monkeypatch
             file.with_name(f"{file.name}.part").write_text(part)
         raise OSError("no route to host")
 
-    monkeypatch.setattr(data.cifar10, "download_file", fail)
-    monkeypatch.setattr(data.cifar10, "fetch_from_hub", fail)
+    monkeypatch.setattr(cifar10, "download_file", fail)
+    monkeypatch.setattr(cifar10, "fetch_from_hub", fail)
     for _ in range(2):
         with pytest.raises(DataError, match=r"no route to host.*--data"):
             open_dataset(tmp_path / "data", download=True)
@@ -115,12 +117,12 @@ def test_concurrent_requests_download_the_dataset_once(monkeypatch, tmp_path):
     def fetch(root, on_bytes):
         downloads.append(root)
         time.sleep(0.2)
-        (root / data.cifar10.ARRAYS_FOLDER).mkdir()
+        (root / cifar10.ARRAYS_FOLDER).mkdir()
 
-    monkeypatch.setattr(data.cifar10, "fetch_from_hub", fetch)
+    monkeypatch.setattr(cifar10, "fetch_from_hub", fetch)
     with ThreadPoolExecutor(4) as pool:
-        datasets = pool.map(lambda _: open_dataset(tmp_path / "data", download=True), range(4))
-        assert all(source.is_cifar10 for source in datasets)
+        opened = pool.map(lambda _: open_dataset(tmp_path / "data", download=True), range(4))
+        assert all(source.is_cifar10 for source in opened)
     assert len(downloads) == 1
 
 

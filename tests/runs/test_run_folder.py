@@ -17,10 +17,11 @@ from safetensors.torch import load_file, save_file
 from vitdemo import runs
 from vitdemo.data import make_synthetic_images
 from vitdemo.errors import ModelError, PretrainingError, RunError
-from vitdemo.models import ModelSpec
+from vitdemo.models import ModelSpec, build_model
 from vitdemo.runs.origin import has_same_classes, origin_entry, read_origin
 from vitdemo.runs.steps import STEPS_FILE, read_steps
 from vitdemo.training import predict_logits
+from vitdemo.training.pretraining import ACCURACY_FIELDS
 
 RECORD = dict.fromkeys(runs.RECORD_FIELDS, 0.5) | {"stage": "all"}
 
@@ -309,7 +310,7 @@ def test_origin_counts_epochs_up_to_the_loaded_weights(run_copy):
 
 
 def test_records_without_accuracy_require_the_masked_stage(tmp_path):
-    record = dict.fromkeys(runs.RECORD_FIELDS, 1) | dict.fromkeys(runs.ACCURACY_FIELDS)
+    record = dict.fromkeys(runs.RECORD_FIELDS, 1) | dict.fromkeys(ACCURACY_FIELDS)
     runs.rewrite_history(tmp_path, [record | {"stage": "masked"}, record | {"stage": "all"}])
     assert [row["stage"] for row in runs.read_history(tmp_path)] == ["masked"]
 
@@ -358,7 +359,7 @@ def test_unknown_model_family_raises_model_error(run_copy):
 
 
 def test_weights_are_saved_as_float16_and_counters_exactly(run_copy):
-    model = runs.build_model(ModelSpec("resnet18", 16), 4)
+    model = build_model(ModelSpec("resnet18", 16), 4)
     model.bn1.num_batches_tracked.fill_(70_001)  # more than float16 holds
     runs.write_weights(run_copy, model.state_dict() | {"fc.weight": torch.rand(512, 4).T})
     assert load_file(run_copy / runs.WEIGHTS_FILE)["fc.weight"].dtype == torch.float16

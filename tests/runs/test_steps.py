@@ -12,8 +12,9 @@ from tests.training.test_trainer import make_trainer
 from vitdemo import runs
 from vitdemo.runs import steps
 from vitdemo.runs.steps import STEPS_FILE, StepLog, read_steps, truncate_steps
-from vitdemo.training import StepProgress, progress_bar
+from vitdemo.training import progress_bar
 from vitdemo.training.stopping import Stopper
+from vitdemo.training.trainer import StepProgress
 
 pytestmark = pytest.mark.usefixtures("tiny_recipe")
 

@@ -23,6 +23,7 @@ from vitdemo.cli import train
 from vitdemo.metrics.intervals import wilson_interval
 from vitdemo.runs.steps import STEPS_FILE, read_steps
 from vitdemo.runs.tracking import count_steps, open_progress_log
+from vitdemo.training.pretraining import ACCURACY_FIELDS, MASKED_STAGE
 from vitdemo.training.stopping import Stopper
 
 pytestmark = [
@@ -270,8 +271,8 @@ def make_line(epoch: int, step: int, loss: float) -> dict:
 
 def make_record(epoch: int, loss: float) -> dict:
     """Return the record of an epoch of self-supervised pretraining, which has no accuracies."""
-    numbers = dict.fromkeys(runs.RECORD_FIELDS, 0.5) | dict.fromkeys(runs.ACCURACY_FIELDS)
-    return numbers | {"epoch": epoch, "stage": runs.MASKED_STAGE, "val_loss": loss}
+    numbers = dict.fromkeys(runs.RECORD_FIELDS, 0.5) | dict.fromkeys(ACCURACY_FIELDS)
+    return numbers | {"epoch": epoch, "stage": MASKED_STAGE, "val_loss": loss}
 
 
 def write_records(folder: Path, losses: list[float]) -> None:

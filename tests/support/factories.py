@@ -11,10 +11,11 @@ from PIL import Image
 from vitdemo import data, runs
 from vitdemo.cli import train
 from vitdemo.context import AppContext
+from vitdemo.data import cifar10
 from vitdemo.models import ModelSpec, build_model, count_parameters, get_family
 from vitdemo.training.recipes import Recipe
 
-CLASSES = data.CIFAR10_CLASSES
+CLASSES = cifar10.CLASSES
 MISSING_FOLDER = Path(__file__).with_name("none")
 VIT = ModelSpec("vit", 16, options={"patch_size": 4, "embed_dim": 24, "depth": 3, "num_heads": 2})
 TIMM = ModelSpec(

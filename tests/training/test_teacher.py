@@ -8,7 +8,8 @@ import torch.nn.functional as F
 
 from tests.support.factories import random_model
 from tests.training.test_trainer import PLAIN, RICH, TINY, make_trainer
-from vitdemo.training import Preprocessing, Teacher
+from vitdemo.training import Preprocessing
+from vitdemo.training.teacher import Teacher
 
 NORMALISED = Preprocessing(16, (0.4,) * 3, (0.2,) * 3)
 
@@ -27,7 +28,7 @@ def test_distillation_loss_is_the_weighted_sum_of_both_losses(alpha):
         trainer._prepare_forward()
         trainer._draw_epoch()
         trainer.model.eval()
-    pixels, _ = distilled._load_batch(0)
+    pixels, _ = distilled.batches.load(0)
     predicted = distilled.teacher.model(NORMALISED(pixels)).softmax(1)
     logits = distilled.model(distilled._preprocess(pixels))
     expected = (1 - alpha) * plain._compute_loss(0)[0] + alpha * F.cross_entropy(logits, predicted)

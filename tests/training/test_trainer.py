@@ -9,14 +9,20 @@ from itertools import islice
 import pytest
 import torch
 
-from vitdemo import training
 from vitdemo.data import make_synthetic_images
 from vitdemo.errors import VitdemoError
 from vitdemo.models import ModelSpec, build_model
 from vitdemo.runs import RECORD_FIELDS
-from vitdemo.training import Preprocessing, Processes, Teacher, choose_device, predict_logits
+from vitdemo.training import Preprocessing, choose_compile_mode, choose_device, devices
+from vitdemo.training import trainer as module
+from vitdemo.training.batches import augment_batch
+from vitdemo.training.devices import compile_static
+from vitdemo.training.inference import predict_logits
+from vitdemo.training.optimisation import build_optimizer, learning_rate_factor
 from vitdemo.training.pretraining import make_trainer as new_trainer
+from vitdemo.training.processes import Processes
 from vitdemo.training.recipes import OPTIMIZERS, Recipe
+from vitdemo.training.teacher import Teacher
 
 SIZES = {"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2, "drop_path_rate": 0.2}
 TINY = ModelSpec("vit", image_size=16, options=SIZES)
@@ -225,7 +231,7 @@ def find_groups_by_name(model, optimizer):
 def test_weight_decay_excludes_biases_norms_and_embeddings(spec, optimizer, layer_decay):
     model = build_model(spec, 4)
     recipe = replace(PLAIN, optimizer=optimizer)
-    groups = find_groups_by_name(model, training.build_optimizer(model, recipe, 1e-3, layer_decay))
+    groups = find_groups_by_name(model, build_optimizer(model, recipe, 1e-3, layer_decay))
     decayed = {name for name, group in groups.items() if group["weight_decay"] > 0}
     matrices = {n for n, p in model.named_parameters() if p.ndim > 1} - {"cls_token", "pos_embed"}
     assert decayed == matrices
@@ -265,7 +271,7 @@ SCHEDULES = {  # epoch: fraction of the peak, in ten epochs with two of warm-up
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_the_learning_rate_warms_up_then_follows_its_schedule(schedule):
     recipe, expected = replace(PLAIN, warmup_epochs=2.0, schedule=schedule), SCHEDULES[schedule]
-    factors = {epoch: training.learning_rate_factor(recipe, epoch, 10) for epoch in expected}
+    factors = {epoch: learning_rate_factor(recipe, epoch, 10) for epoch in expected}
     assert factors == pytest.approx(expected, abs=1e-12)
 
 
@@ -344,7 +350,7 @@ def traced(monkeypatch):
         fullgraph = not isinstance(function, torch.nn.Module)  # the augmentation is one graph
         return torch.compile(function, backend="aot_eager", dynamic=False, fullgraph=fullgraph)
 
-    monkeypatch.setattr(training, "compile_static", trace)
+    monkeypatch.setattr(module, "compile_static", trace)
     torch._dynamo.reset()
     yield
     torch._dynamo.reset()
@@ -422,9 +428,9 @@ def test_cuda_compilation_gives_the_same_losses(mode, recipe):
 def test_cuda_compilation_gives_the_same_augmented_pixels(policy):
     trainer = make_trainer(replace(COMPILED, policy=policy, mixup=0.0, cutmix=0.0), device="cuda")
     trainer._draw_epoch()
-    plain, _ = trainer._load_batch(0)
-    trainer._augment = training.compile_static(training.augment_batch, "default")
-    difference = (trainer._load_batch(0)[0] - plain).abs()
+    plain, _ = trainer.batches.load(0)
+    trainer.batches.augment = compile_static(augment_batch, "default")
+    difference = (trainer.batches.load(0)[0] - plain).abs()
     assert difference.max() <= 1  # one grey level, if a quotient is just below an integer
     assert (difference < 0.01).float().mean() > 0.99
 
@@ -449,7 +455,7 @@ def test_cuda_steps_need_no_synchronisation(mode):
 @pytest.mark.parametrize("spec", [TINY, DEIT], ids=lambda spec: spec.family)
 @pytest.mark.parametrize("bfloat16", [True, False])
 def test_fused_attention_is_off_in_training_with_bfloat16(monkeypatch, spec, bfloat16):
-    monkeypatch.setattr(training.devices, "supports_fast_bfloat16", lambda device: bfloat16)
+    monkeypatch.setattr(devices, "supports_fast_bfloat16", lambda device: bfloat16)
     trainer = make_trainer(replace(RICH, model=spec))
 
     def fused_flags(model):
@@ -469,13 +475,13 @@ def test_adamw_rate_of_older_timm_muon_follows_the_schedule():
 
 
 def test_half_precision_overflow_is_validated_in_full_precision(monkeypatch):
-    trainer, predict = make_trainer(), training.predict_logits
+    trainer, predict = make_trainer(), predict_logits
 
     def predict_with_overflow(*arguments, use_float16=False):
         return predict(*arguments) + (math.inf if use_float16 else 0)
 
     expected = trainer._validate()
-    monkeypatch.setattr(training, "predict_logits", predict_with_overflow)
+    monkeypatch.setattr(module, "predict_logits", predict_with_overflow)
     assert trainer._validate() == expected
 
 
@@ -509,7 +515,7 @@ def test_failed_compilation_is_reported_and_training_continues(monkeypatch, rich
 
         return compiled
 
-    monkeypatch.setattr(training, "compile_static", fail)
+    monkeypatch.setattr(module, "compile_static", fail)
     notes = []
     trainer = make_trainer(RICH, compile="default", on_note=notes.append)
     assert remove_times(trainer.fit()) == rich_records
@@ -523,9 +529,9 @@ def test_failed_compilation_is_reported_and_training_continues(monkeypatch, rich
 
 
 def test_compilation_is_on_by_default_only_on_cuda():
-    assert training.choose_compile_mode(torch.device("cuda")) == "default"
-    assert training.choose_compile_mode(torch.device("cpu")) == "off"
-    assert training.choose_compile_mode(torch.device("cpu"), "reduce-overhead") == "reduce-overhead"
+    assert choose_compile_mode(torch.device("cuda")) == "default"
+    assert choose_compile_mode(torch.device("cpu")) == "off"
+    assert choose_compile_mode(torch.device("cpu"), "reduce-overhead") == "reduce-overhead"
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5])
@@ -536,8 +542,8 @@ def test_processes_split_the_batches_of_a_single_process(alpha):
     for trainer in (single, *parts):
         trainer._draw_epoch()
     for step in range(single.steps):
-        inputs, targets = single._load_batch(step)
-        shared = [part._load_batch(step) for part in parts]
+        inputs, targets = single.batches.load(step)
+        shared = [part.batches.load(step) for part in parts]
         assert torch.equal(torch.cat([s[0] for s in shared]), inputs)
         assert torch.equal(torch.cat([s[1] for s in shared]), targets)
     assert parts[0].images_per_process == single.images_per_process / 2 == 4
@@ -552,7 +558,7 @@ CONV_STEM = ModelSpec("vit", options={"embed_dim": 24, "depth": 1, "num_heads": 
 def test_convolutions_train_on_channels_last(model):
     trainer = make_trainer(replace(PLAIN, model=model))
     trainer._draw_epoch()
-    pixels, _ = trainer._load_batch(0)
+    pixels, _ = trainer.batches.load(0)
     assert trainer._preprocess(pixels).is_contiguous(memory_format=torch.channels_last)
     convolution = next(m for m in trainer.model.modules() if isinstance(m, torch.nn.Conv2d))
     assert convolution.weight.is_contiguous(memory_format=torch.channels_last)
@@ -579,9 +585,9 @@ def test_epochs_have_different_orders_and_alternate_flips():
     trainer = make_trainer(replace(PLAIN, alternating_flip=True, epochs=4))
     orders, mirrored = [], []
     for _ in trainer.fit():
-        orders.append(trainer.order.tolist())
-        positions = trainer.order[: len(trainer.draws["flip"])].argsort()
-        mirrored.append(trainer.draws["flip"][positions])  # by image index
+        orders.append(trainer.batches.order.tolist())
+        positions = trainer.batches.order[: len(trainer.batches.draws["flip"])].argsort()
+        mirrored.append(trainer.batches.draws["flip"][positions])  # by image index
     assert orders[0] != orders[1]
     assert sorted(orders[0]) == sorted(orders[1]) == list(range(24))
     assert 0 < mirrored[0].sum() < len(mirrored[0])
@@ -591,7 +597,8 @@ def test_epochs_have_different_orders_and_alternate_flips():
 
 def test_mixup_is_off_in_the_last_epochs():
     trainer = make_trainer(replace(RICH, epochs=3, unmixed_epochs=2))
-    assert [trainer.mixing_partners is not None for _ in trainer.fit()] == [True, False, False]
+    mixed = [trainer.batches.mixing_partners is not None for _ in trainer.fit()]
+    assert mixed == [True, False, False]
 
 
 @pytest.mark.parametrize("spec", [TINY, replace(DEIT, image_size=32)], ids=lambda spec: spec.family)

@@ -15,8 +15,8 @@ from torch import Tensor
 from vitdemo.data import CIFAR10_MEAN
 from vitdemo.data.image_files import crop_and_resize, to_uint8
 from vitdemo.metrics import format_with_noun
-from vitdemo.training import augment_batch
 from vitdemo.training.augment import Augmentation
+from vitdemo.training.batches import augment_batch
 from vitdemo.training.recipes import Recipe
 
 CUTOUT_FILL = 255 * torch.tensor(CIFAR10_MEAN).view(3, 1, 1)  # colour of the box that Cutout draws

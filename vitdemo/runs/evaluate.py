@@ -5,13 +5,16 @@ import time
 import numpy as np
 import torch
 
-from vitdemo import data, runs
+from vitdemo import data
 from vitdemo.errors import RunError
+from vitdemo.runs.files import Evaluation
+from vitdemo.runs.run import Run
+from vitdemo.runs.weights import load_model
 from vitdemo.training import predict_logits
 from vitdemo.training.splits import split_labels
 
 
-def check_same_classes(run: runs.Run, source: data.ImageDataset) -> None:
+def check_same_classes(run: Run, source: data.ImageDataset) -> None:
     """Raise `RunError` if the classes of `run` and of the dataset `source` differ."""
     if source.classes != run.classes:
         raise RunError(
@@ -21,7 +24,7 @@ def check_same_classes(run: runs.Run, source: data.ImageDataset) -> None:
 
 
 def split_of(
-    run: runs.Run, source: data.ImageDataset
+    run: Run, source: data.ImageDataset
 ) -> tuple[data.LabelledImages, data.LabelledImages] | None:
     """Return the run's training and validation set.
 
@@ -46,13 +49,13 @@ def split_of(
 
 
 def evaluate_run(
-    run: runs.Run,
+    run: Run,
     test: data.LabelledImages,
     validation: data.LabelledImages | None,
     device: torch.device,
-) -> runs.Evaluation:
+) -> Evaluation:
     """Predict the `test` and the `validation` images with the run's saved weights (float16)."""
-    model = runs.load_model(run, device)
+    model = load_model(run, device)
 
     def predict(samples: data.LabelledImages) -> np.ndarray:  # (N, C)
         return predict_logits(model, samples.images, run.preprocessing).softmax(1).numpy()
@@ -63,4 +66,4 @@ def evaluate_run(
     seconds = (time.perf_counter() - started) / len(test)
     val = (predict(validation), validation.labels.cpu().numpy()) if validation else ()
     fingerprint = data.compute_fingerprint(test, run.classes)
-    return runs.Evaluation(predicted, test.labels.numpy(), fingerprint, seconds, *val)
+    return Evaluation(predicted, test.labels.numpy(), fingerprint, seconds, *val)

@@ -5,15 +5,18 @@ from pathlib import Path
 
 import torch
 
-from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.installation import find_included
 from vitdemo.models import ModelSpec
-from vitdemo.training import Teacher
+from vitdemo.runs.files import EPOCHS_FOLDER, WEIGHTS_FILE, weights_path
+from vitdemo.runs.folders import read_any_run, read_run
+from vitdemo.runs.run import Run, resume_entries
+from vitdemo.runs.weights import load_model
 from vitdemo.training.recipes import Recipe
+from vitdemo.training.teacher import Teacher
 
 
-def read_origin(weights: Path | None) -> runs.Run | None:
+def read_origin(weights: Path | None) -> Run | None:
     """Return the run that saved the file `weights`, with its history up to the saved epoch.
 
     Returns None without a file, or if the file is not in a readable run folder.
@@ -21,19 +24,19 @@ def read_origin(weights: Path | None) -> runs.Run | None:
     if not weights:
         return None
     folder, epoch = weights.parent, None
-    if folder.name == runs.EPOCHS_FOLDER and weights.stem.isdecimal():
+    if folder.name == EPOCHS_FOLDER and weights.stem.isdecimal():
         folder, epoch = folder.parent, int(weights.stem)
-    if runs.weights_path(folder, epoch).name != weights.name:
+    if weights_path(folder, epoch).name != weights.name:
         return None
     try:
-        run = runs.read_any_run(folder)
+        run = read_any_run(folder)
     except RunError:  # The file is not from a run: models from the Hub also have a config.json.
         return None
     epoch = epoch or (run.weights_record or {}).get("epoch", 0)
     return replace(run, history=tuple(r for r in run.history if r["epoch"] <= epoch))
 
 
-def origin_entry(source: runs.Run | None) -> dict:
+def origin_entry(source: Run | None) -> dict:
     """Return {"started_from": ...} for `config.json`, about the run `source`; {} without `source`.
 
     The entry contains the training time up to the saved epoch, and recursively the entry about the
@@ -43,7 +46,7 @@ def origin_entry(source: runs.Run | None) -> dict:
         return {}
     copied = ("command", "device", "processes", "git_commit", "started")
     last = source.history[-1]["epoch"] if source.history else 0
-    resumes = [e for e in runs.resume_entries(source.config) if (e.get("after_epoch") or 0) < last]
+    resumes = [e for e in resume_entries(source.config) if (e.get("after_epoch") or 0) < last]
     return {
         "started_from": {
             "run": source.path.name,
@@ -57,12 +60,12 @@ def origin_entry(source: runs.Run | None) -> dict:
     }
 
 
-def has_same_classes(source: runs.Run | None, classes: tuple[str, ...]) -> bool:
+def has_same_classes(source: Run | None, classes: tuple[str, ...]) -> bool:
     """Return whether `source` is a classifier for exactly these classes."""
     return bool(source) and not source.is_pretraining and source.classes == classes
 
 
-def check_same_heads(source: runs.Run | None, spec: ModelSpec) -> None:
+def check_same_heads(source: Run | None, spec: ModelSpec) -> None:
     """Raise `RunError` if `source` and `spec` have different numbers of attention heads.
 
     The weights would load, because their shapes are equal, but the outputs would differ.
@@ -78,7 +81,7 @@ def check_same_heads(source: runs.Run | None, spec: ModelSpec) -> None:
 
 
 def check_origin_split(
-    source: runs.Run | None, recipe: Recipe, classes: tuple[str, ...], fingerprint: str
+    source: Run | None, recipe: Recipe, classes: tuple[str, ...], fingerprint: str
 ) -> None:
     """Raise `RunError` if `source` was trained on labels of this run's validation images.
 
@@ -104,12 +107,12 @@ def load_teacher(
     if not recipe.teacher:
         return None
     folder = find_included(recipe.teacher)
-    if not (folder / runs.WEIGHTS_FILE).is_file():
+    if not (folder / WEIGHTS_FILE).is_file():
         raise RunError(
             f"There is no teacher model in '{recipe.teacher}'. Train the teacher, or choose "
             "another run folder with --teacher."
         )
-    run = runs.read_run(folder)
+    run = read_run(folder)
     if run.classes != classes:
         raise RunError(
             f"The teacher '{run.path}' has other classes ({', '.join(run.classes[:4])}, ...) than "
@@ -120,10 +123,10 @@ def load_teacher(
     # The fingerprint of a folder depends on the image size.
     if run.spec.image_size == recipe.model.image_size:
         _check_same(subject, "fingerprint", run.config.get("data", {}), fingerprint)
-    return Teacher(runs.load_model(run, device), run.preprocessing, recipe.teacher_share)
+    return Teacher(load_model(run, device), run.preprocessing, recipe.teacher_share)
 
 
-def _check_same_split(run: runs.Run, subject: str, recipe: Recipe) -> None:
+def _check_same_split(run: Run, subject: str, recipe: Recipe) -> None:
     for field in ("seed", "validation_share"):
         _check_same(subject, field, run.config["recipe"], getattr(recipe, field))
 

@@ -17,9 +17,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from vitdemo import models, runs
+from vitdemo import models
 from vitdemo.data import LabelledImages, sample_stratified
 from vitdemo.errors import RunError
+from vitdemo.runs.files import REFERENCE, write_atomically
+from vitdemo.runs.run import Run
+from vitdemo.runs.weights import load_model
 
 NUM_NEIGHBOURS = 10
 NUM_REFERENCE_IMAGES = 800  # float16 features of dimension 192 take 0.3 MB
@@ -69,7 +72,7 @@ def build_reference(train: np.ndarray, validation: np.ndarray) -> ReferenceFeatu
 
 
 def compute_reference(
-    run: runs.Run, train: LabelledImages, validation: LabelledImages, device: torch.device
+    run: Run, train: LabelledImages, validation: LabelledImages, device: torch.device
 ) -> ReferenceFeatures | None:
     """Compute the reference of `run` from a stratified sample of its images.
 
@@ -77,7 +80,7 @@ def compute_reference(
     """
     if len(validation) < MIN_VALIDATION or len(train) < NUM_NEIGHBOURS:
         return None
-    model = runs.load_model(run, device)
+    model = load_model(run, device)
     features = [
         _compute_features(model, run, _sample_images(samples, max_images), device)
         for samples, max_images in ((train, NUM_REFERENCE_IMAGES), (validation, MAX_VALIDATION))
@@ -96,7 +99,7 @@ def _sample_images(samples: LabelledImages, max_images: int) -> torch.Tensor:
 
 @torch.inference_mode()
 def _compute_features(
-    model: torch.nn.Module, run: runs.Run, images: torch.Tensor, device: torch.device
+    model: torch.nn.Module, run: Run, images: torch.Tensor, device: torch.device
 ) -> np.ndarray:
     parts = [
         models.extract_features(model, run.preprocessing(part.to(device))).float().cpu().numpy()
@@ -112,13 +115,13 @@ def write_reference(folder: Path, reference: ReferenceFeatures, fingerprint: str
         "validation_scores": reference.validation_scores,
         "fingerprint": np.array(fingerprint),
     }
-    runs.write_atomically(folder / runs.REFERENCE, lambda file: np.savez(file, **arrays))
+    write_atomically(folder / REFERENCE, lambda file: np.savez(file, **arrays))
 
 
-def read_reference(run: runs.Run) -> ReferenceFeatures | None:
+def read_reference(run: Run) -> ReferenceFeatures | None:
     """Return the reference of `run`, or None if it is missing, damaged or from other data."""
     try:
-        with open(run.path / runs.REFERENCE, "rb") as stream, np.load(stream) as archive:
+        with open(run.path / REFERENCE, "rb") as stream, np.load(stream) as archive:
             reference = ReferenceFeatures(archive["features"], archive["validation_scores"])
             fingerprint = str(archive["fingerprint"])
     except Exception:  # zipfile, zlib and numpy have no common error class

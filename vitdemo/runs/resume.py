@@ -5,10 +5,10 @@ from dataclasses import asdict, fields, replace
 from inspect import signature
 from pathlib import Path
 
-from vitdemo import runs
 from vitdemo.errors import RunError
 from vitdemo.models import ModelSpec
 from vitdemo.models.vit import VisionTransformer
+from vitdemo.runs import files
 from vitdemo.runs.steps import truncate_steps
 from vitdemo.runs.writer import get_provenance
 from vitdemo.training import Trainer
@@ -22,7 +22,7 @@ def get_resume_recipe(folder: Path, name: str | None, **overrides) -> Recipe:
     `RunError` if the run has another recipe than `name` (None: any), or if a field other than
     `epochs` differs. The learning-rate schedule follows the new number of epochs.
     """
-    saved = parse_recipe(runs.read_config(folder)["recipe"], folder / runs.CONFIG_FILE)
+    saved = parse_recipe(files.read_config(folder)["recipe"], folder / files.CONFIG_FILE)
     if name and resolve_recipe_name(saved.name) != get_recipe(name).name:
         raise RunError(
             f"'{folder}' was trained with the recipe '{saved.name}', not '{name}': resume with "
@@ -81,7 +81,7 @@ def read_resume_checkpoint(
     Raises `RunError` if the training set or the number of validation images differs, or if the run
     has already reached the new last epoch. A finished run cannot be made longer.
     """
-    config = runs.read_config(folder)
+    config = files.read_config(folder)
     saved_fingerprint, saved_recipe = config.get("data", {}).get("fingerprint"), config["recipe"]
     if saved_fingerprint != fingerprint:
         raise RunError(
@@ -94,7 +94,7 @@ def read_resume_checkpoint(
             f"'{folder}' was started by a vitdemo version that held out {saved_count} images for "
             f"validation, not {validation_count}: choose another --out."
         )
-    state = runs.read_checkpoint(folder)
+    state = files.read_checkpoint(folder)
     total = saved_recipe["head_epochs"] + saved_recipe["epochs"]
     if recipe.total_epochs != total and not state["epoch"] < min(total, recipe.total_epochs):
         raise RunError(
@@ -107,14 +107,14 @@ def read_resume_checkpoint(
 
 def prepare_resumed_folder(folder: Path, trainer: Trainer, argv: list[str]) -> None:
     """Prepare the folder of a resumed run: remove unsaved epochs and record the new command."""
-    history = [r for r in runs.read_history(folder) if r["epoch"] <= trainer.epoch]
-    runs.rewrite_history(folder, history)
+    history = [r for r in files.read_history(folder) if r["epoch"] <= trainer.epoch]
+    files.rewrite_history(folder, history)
     truncate_steps(folder, trainer)
     if not trainer.is_finished:
         # These three files belong to the epoch at which the run ended before it was resumed.
-        for name in (runs.EVALUATION_FILE, runs.REFERENCE, runs.WEIGHTS_FILE):
+        for name in (files.EVALUATION_FILE, files.REFERENCE, files.WEIGHTS_FILE):
             (folder / name).unlink(missing_ok=True)
-        config = runs.read_config(folder)
+        config = files.read_config(folder)
         previous_epochs, epochs = config["recipe"]["epochs"], trainer.recipe.epochs
         changes = {"epochs_before": previous_epochs} if previous_epochs != epochs else {}
         if trainer.epoch_progress:
@@ -125,4 +125,4 @@ def prepare_resumed_folder(folder: Path, trainer: Trainer, argv: list[str]) -> N
         ]
         recipe = config["recipe"] | {"epochs": epochs}
         config.pop("stopped", None)  # the run is no longer stopped
-        runs.write_config(folder, config | {"recipe": recipe, "resumed": resumed})
+        files.write_config(folder, config | {"recipe": recipe, "resumed": resumed})

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from vitdemo import runs
-from vitdemo.training import StepProgress, Trainer
+from vitdemo.runs import files
+from vitdemo.runs.run import Run
+from vitdemo.training.trainer import StepProgress, Trainer
 
 STEPS_FILE = "steps.jsonl"
 MAX_STEP_LINES = 2000
@@ -26,7 +27,7 @@ def read_steps(folder: Path) -> list[dict]:
     """Read all complete lines of `steps.jsonl`; return [] if it is missing or cannot be read."""
     lines = []
     with suppress(OSError):
-        lines = runs.read_json_lines(folder / STEPS_FILE)
+        lines = files.read_json_lines(folder / STEPS_FILE)
     return [
         line
         for line in lines
@@ -34,12 +35,12 @@ def read_steps(folder: Path) -> list[dict]:
     ]
 
 
-def is_in_progress(run: runs.Run) -> bool:
+def is_in_progress(run: Run) -> bool:
     """Return whether `run` is not evaluated yet, and its files changed recently."""
     if run.has_evaluation:
         return False
-    files = [run.path / name for name in (STEPS_FILE, runs.HISTORY_FILE, runs.CONFIG_FILE)]
-    changed = max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
+    paths = [run.path / name for name in (STEPS_FILE, files.HISTORY_FILE, files.CONFIG_FILE)]
+    changed = max((path.stat().st_mtime for path in paths if path.exists()), default=0.0)
     return time.time() - changed < MAX_SILENT_SECONDS
 
 
@@ -50,7 +51,7 @@ def truncate_steps(folder: Path, trainer: Trainer) -> None:
     step = trainer.epoch_progress.step if trainer.epoch_progress else 0
     last = (trainer.epoch + 1, step)
     kept = [line for line in read_steps(folder) if (line["epoch"], line["step"]) <= last]
-    runs.write_json_lines(folder / STEPS_FILE, kept)
+    files.write_json_lines(folder / STEPS_FILE, kept)
 
 
 class StepLog:
@@ -96,7 +97,7 @@ class StepLog:
         if len(self.lines) > MAX_STEP_LINES:
             self.lines = self.lines[1::2]
             self.every = 2 * self.lines[-1]["seconds"] / MAX_STEP_LINES
-            runs.write_json_lines(self.folder / STEPS_FILE, self.lines)
+            files.write_json_lines(self.folder / STEPS_FILE, self.lines)
             return
         with open(self.folder / STEPS_FILE, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")

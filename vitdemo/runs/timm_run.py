@@ -31,8 +31,9 @@ from vitdemo.models.plain_vit import check_plain_vit
 from vitdemo.models.pretrained import build_timm, check_has_weights, check_name
 from vitdemo.models.weights import require_weights_file
 from vitdemo.paths import expand_path
-from vitdemo.runs import Evaluation, Run
+from vitdemo.runs.files import Evaluation
 from vitdemo.runs.processors import read_timm_config
+from vitdemo.runs.run import Run
 
 TIMM_PREFIX = "timm:"
 HUB_WEIGHTS_FILE = "model.safetensors"  # file name in each of timm's repositories

@@ -17,8 +17,8 @@ import re
 from pathlib import Path
 from typing import Protocol
 
-from vitdemo import runs
 from vitdemo.errors import RunError
+from vitdemo.runs.files import read_config, read_history
 from vitdemo.runs.steps import read_steps
 from vitdemo.training import Trainer
 
@@ -26,7 +26,6 @@ PROJECT = "vitdemo"  # project name in trackio
 EVENT_FILES = "events.out.tfevents.*"
 FLUSH_SECONDS = 10  # maximum age of values that are not yet in the event file
 NOTHING_LOGGED = -1
-
 
 class Tracker(Protocol):
     """Log of one run; `last_step` is the last step of its previous sessions."""
@@ -37,7 +36,6 @@ class Tracker(Protocol):
 
     def close(self) -> None:
         """Write everything that is still in memory, and end the log."""
-
 
 class TensorBoardTracker:
     """Event files in the run folder.
@@ -64,7 +62,6 @@ class TensorBoardTracker:
     def close(self) -> None:
         self.writer.close()
 
-
 def read_last_step(folder: Path) -> int:
     """Return the last step in the event files of `folder`, or `NOTHING_LOGGED`."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -74,7 +71,6 @@ def read_last_step(folder: Path) -> int:
     events = EventAccumulator(str(folder)).Reload()
     steps = [event.step for tag in events.Tags()["scalars"] for event in events.Scalars(tag)]
     return max(steps, default=NOTHING_LOGGED)
-
 
 class TrackioTracker:
     """Run of the project "vitdemo" in trackio.
@@ -109,9 +105,7 @@ class TrackioTracker:
     def close(self) -> None:
         self.trackio.finish()
 
-
 TRACKERS = {"tensorboard": TensorBoardTracker, "trackio": TrackioTracker}
-
 
 def check_installed(names: list[str]) -> None:
     """Raise `RunError` if the package of a tracker in `names` is not installed."""
@@ -121,7 +115,6 @@ def check_installed(names: list[str]) -> None:
                 f"--log {name} needs the package {name}: install it with `pip install {name}`, or "
                 "omit --log."
             )
-
 
 class ProgressLog:
     """Log of one run in all its trackers; without trackers, it does nothing.
@@ -168,19 +161,17 @@ class ProgressLog:
         for tracker in self.trackers:
             tracker.close()
 
-
 def count_steps(record: dict, steps: int) -> int:
     """Return the number of optimizer steps from the start of a run to a line of its records."""
     finished = (record["epoch"] - 1) * steps
     return finished + record.get("step", round(record.get("share", 1) * steps))
 
-
 def open_progress_log(names: list[str], folder: Path, trainer: Trainer) -> ProgressLog:
     """Open the trackers, and log the existing records of the run. Raises `RunError`."""
     if not names:
         return ProgressLog([], trainer.steps)
-    lines, history = read_steps(folder), runs.read_history(folder)
-    config = runs.read_config(folder)
+    lines, history = read_steps(folder), read_history(folder)
+    config = read_config(folder)
     ends = [count_steps(record, trainer.steps) for record in (*lines, *history)]
     finished = max(ends, default=0)
     trackers = [TRACKERS[name](folder, config, finished) for name in dict.fromkeys(names)]

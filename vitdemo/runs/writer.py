@@ -1,6 +1,6 @@
 """Writing of a run folder during training, from the start to the last epoch.
 
-`vitdemo.runs` defines the format of the files.
+`files` defines the format of the files.
 """
 
 import copy
@@ -16,10 +16,11 @@ from pathlib import Path
 import torch
 from filelock import FileLock, Timeout
 
-from vitdemo import data, runs
+from vitdemo import data
 from vitdemo.errors import RunError
 from vitdemo.installation import TRAIN_COMMAND, TRAIN_TARGET
 from vitdemo.models import count_macs, count_parameters
+from vitdemo.runs import files
 from vitdemo.runs.provenance import device_name, git_commit, package_versions
 from vitdemo.runs.steps import STEPS_FILE
 from vitdemo.training import Trainer
@@ -31,11 +32,11 @@ CHECKPOINT_INTERVAL = 20.0  # seconds between two checkpoints, if epochs are sho
 
 def check_folder_unused(folder: Path, *, smoke: bool) -> None:
     """Raise `RunError` if `folder` contains a run; a smoke test may replace another smoke test."""
-    if not (folder / runs.CONFIG_FILE).exists():
+    if not (folder / files.CONFIG_FILE).exists():
         return
     if (
         not smoke
-        or runs.read_config(folder).get("data", {}).get("name") != data.SYNTHETIC_DATASET.name
+        or files.read_config(folder).get("data", {}).get("name") != data.SYNTHETIC_DATASET.name
     ):
         raise RunError(
             f"'{folder}' already contains a run: continue it with --resume, or choose another "
@@ -71,13 +72,13 @@ def create_run_folder(folder: Path, trainer: Trainer, config: dict) -> None:
     """Create the run folder of a new training run, with its `config` and first checkpoint."""
     folder.mkdir(parents=True, exist_ok=True)
     # Remove the files of a previous smoke test.
-    for name in (runs.WEIGHTS_FILE, runs.EVALUATION_FILE, runs.REFERENCE, STEPS_FILE):
+    for name in (files.WEIGHTS_FILE, files.EVALUATION_FILE, files.REFERENCE, STEPS_FILE):
         (folder / name).unlink(missing_ok=True)
-    for path in (folder / runs.EPOCHS_FOLDER).glob("*"):
+    for path in (folder / files.EPOCHS_FOLDER).glob("*"):
         path.unlink()
-    runs.rewrite_history(folder, ())
-    runs.write_checkpoint(folder, trainer.state_dict())
-    runs.write_config(folder, config)  # the last file, because it makes a run resumable
+    files.rewrite_history(folder, ())
+    files.write_checkpoint(folder, trainer.state_dict())
+    files.write_config(folder, config)  # the last file, because it makes a run resumable
 
 
 def build_config(
@@ -110,7 +111,7 @@ def build_config(
 def record_stop(folder: Path, trainer: Trainer) -> None:
     """Record in `config.json` that the run was stopped before its last epoch, and the last step."""
     position = {"epoch": trainer.epoch, "step": trainer.stopped_step, "steps": trainer.steps}
-    runs.write_config(folder, runs.read_config(folder) | {"stopped": position})
+    files.write_config(folder, files.read_config(folder) | {"stopped": position})
 
 
 def get_provenance(trainer: Trainer, argv: list[str]) -> dict:
@@ -151,13 +152,13 @@ class EpochSaver:
     def save(self, record: dict) -> None:
         if record["epoch"] in self.trainer.recipe.saved_epochs:
             weights = self.trainer.ema_weights()
-            runs.write_weights(self.folder, weights, record["epoch"])
-        runs.append_record(self.folder, record)
+            files.write_weights(self.folder, weights, record["epoch"])
+        files.append_record(self.folder, record)
         if self.trainer.compile != self.compile:  # compilation failed in this epoch
             self.compile = self.trainer.compile
-            config = runs.read_config(self.folder)
+            config = files.read_config(self.folder)
             (config.get("resumed") or [config])[-1]["compile"] = self.compile
-            runs.write_config(self.folder, config)
+            files.write_config(self.folder, config)
         now = time.monotonic()
         epoch, self.ended = now - self.ended, now
         if now - self.written + epoch < CHECKPOINT_INTERVAL:  # too early for a checkpoint
@@ -168,9 +169,9 @@ class EpochSaver:
 
     def save_checkpoint(self) -> None:
         self.waiting = None
-        runs.write_checkpoint(self.folder, self.trainer.state_dict())
+        files.write_checkpoint(self.folder, self.trainer.state_dict())
 
     def flush(self) -> None:
         if self.waiting:
-            runs.write_checkpoint(self.folder, self.waiting)
+            files.write_checkpoint(self.folder, self.waiting)
             self.waiting = None

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from vitdemo.models.masked import MaskedAutoencoder, reconstruction_loss, sample_visible_patches
-from vitdemo.training import Trainer
 from vitdemo.training.recipes import Recipe
+from vitdemo.training.trainer import Trainer
 
 # Name of the pretraining stage, and the record fields that are None in this stage.
 MASKED_STAGE, ACCURACY_FIELDS = "masked", ("train_accuracy", "val_accuracy")
@@ -57,8 +57,8 @@ class Pretrainer(Trainer):
         return sample_visible_patches(count, patches, self.recipe.mask_ratio, generator)
 
     def _compute_loss(self, step: int) -> tuple[Tensor, Tensor]:
-        inputs = self._preprocess(self._load_batch(step)[0])
-        visible = self.visible[self._batch_rows(step)[0]]
+        inputs = self._preprocess(self.batches.load(step)[0])
+        visible = self.visible[self.batches.find_rows(step)[0]]
         loss = self._reconstruction_errors(self._forward, inputs, visible).mean()
         return loss, torch.zeros_like(loss)
 

@@ -2,7 +2,7 @@
 
 from tqdm import tqdm
 
-from vitdemo.training import StepProgress, Trainer
+from vitdemo.training.trainer import StepProgress, Trainer
 
 
 def format_epoch_line(record: dict) -> str:

@@ -9,6 +9,7 @@ from tests.support.hub import serve_hub
 from vitdemo import data
 from vitdemo.cli import app
 from vitdemo.data import cifar10
+from vitdemo.data.cifar10.download import NO_NETWORK_MESSAGE
 from vitdemo.page import bridge
 from vitdemo.page.data.download import START, STOP, DatasetDownload
 from vitdemo.page.view_state import ViewState
@@ -86,7 +87,7 @@ def test_without_a_network_one_short_message_comes_at_once(monkeypatch, context,
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", offline)
     download = DatasetDownload(context)
     act(download, START)
-    assert wait_for_state(download, "failed")["text"] == data.NO_NETWORK_MESSAGE
+    assert wait_for_state(download, "failed")["text"] == NO_NETWORK_MESSAGE
     assert not context.data_root.exists()
 
 

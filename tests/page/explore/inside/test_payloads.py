@@ -18,7 +18,7 @@ from vitdemo import runs
 from vitdemo.analyses.attention_distance import AttentionDistances
 from vitdemo.analyses.head_ablation import compute_head_effects, predict_without_heads
 from vitdemo.analyses.weights import PatchFilters
-from vitdemo.data import CIFAR10_CLASSES as CIFAR10
+from vitdemo.data.cifar10 import CLASSES as CIFAR10
 from vitdemo.errors import RunError, Stopped
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import load_square
