@@ -38,7 +38,6 @@ sys.path.insert(0, str(ROOT))
 
 from vitdemo.analyses.architecture import load_model_parts  # noqa: E402
 from vitdemo.analyses.class_maps import compute_class_maps  # noqa: E402
-from vitdemo.analyses.export import compute_all_maps  # noqa: E402
 from vitdemo.analyses.head_ablation import compute_head_effects  # noqa: E402
 from vitdemo.analyses.weights import compute_position_similarity, load_first_filters  # noqa: E402
 from vitdemo.context import AppContext  # noqa: E402
@@ -49,6 +48,7 @@ from vitdemo.explain.logit_attribution import compute_logit_attribution  # noqa:
 from vitdemo.explain.logit_lens import compute_logit_lens  # noqa: E402
 from vitdemo.explain.qkv import compute_layer_qkv  # noqa: E402
 from vitdemo.models import count_parameters, patch_side  # noqa: E402
+from vitdemo.publishing.maps_file import compute_all_maps  # noqa: E402
 from vitdemo.runs.timm_run import TimmRun, create_timm_run  # noqa: E402
 
 # Parameters of the largest models with full depth, and with full width

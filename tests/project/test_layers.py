@@ -27,7 +27,7 @@ LATE_IMPORTS = {
     ("vitdemo.cli.train", "vitdemo.report.render_report"),
     ("vitdemo.cli.train", "vitdemo.publishing.repository.push_run"),
     ("vitdemo.cli.train", "vitdemo.publishing.repository.write_repository"),
-    ("vitdemo.cli.train", "vitdemo.publishing.onnx_export.export_onnx"),
+    ("vitdemo.cli.train", "vitdemo.publishing.onnx_file.export_onnx"),
 }
 COMPONENTS_PACKAGE = "vitdemo.page.components"  # its modules may not import the tabs
 COMPONENTS_IMPORTS = (COMPONENTS_PACKAGE, "vitdemo.page.kit", "vitdemo.page.state_key")

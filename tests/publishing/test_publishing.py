@@ -23,9 +23,9 @@ from vitdemo.context import AppContext
 from vitdemo.errors import ModelError, RunError
 from vitdemo.explain.forward_pass import run_forward
 from vitdemo.models import ModelSpec
-from vitdemo.publishing import onnx_export
+from vitdemo.publishing import onnx_file
 from vitdemo.publishing.model_card import escape_markdown, format_code
-from vitdemo.publishing.onnx_export import export_onnx
+from vitdemo.publishing.onnx_file import export_onnx
 from vitdemo.publishing.repository import push_run, write_repository
 from vitdemo.runs import model_files
 from vitdemo.runs.opened_model import open_model
@@ -210,10 +210,10 @@ def test_onnx_file_computes_logits_and_attention(spec, tmp_path):
 
 def test_missing_onnx_packages_and_folders_are_reported(tmp_path, monkeypatch):
     run = make_run(tmp_path / "run")
-    monkeypatch.setattr(onnx_export.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(onnx_file.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ModelError, match="packages onnx and onnxscript: pip install onnx onnxscri"):
         export_onnx(run, tmp_path / "model.onnx")
-    monkeypatch.setattr(onnx_export.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr(onnx_file.importlib.util, "find_spec", lambda name: name)
     with pytest.raises(ModelError, match="does not exist"):
         export_onnx(run, tmp_path / "none" / "model.onnx")
 

@@ -24,7 +24,6 @@ from tests.support.hub import serve_hub
 from vitdemo import data
 from vitdemo.analyses.architecture import load_model_parts
 from vitdemo.analyses.class_maps import compute_class_maps
-from vitdemo.analyses.export import compute_all_maps
 from vitdemo.analyses.head_ablation import compute_head_effects
 from vitdemo.context import AppContext
 from vitdemo.data.image_files import crop_and_resize
@@ -34,6 +33,7 @@ from vitdemo.explain.logit_lens import compute_logit_lens
 from vitdemo.models.vit_shape import ConcatenatedVisionTransformer
 from vitdemo.notebook import read_image
 from vitdemo.page.image_sources import USER_PHOTO, ImageRequest, prepare_image
+from vitdemo.publishing.maps_file import compute_all_maps
 from vitdemo.runs import model_files
 from vitdemo.runs.opened_model import create_model_run, open_model, parse_labels
 

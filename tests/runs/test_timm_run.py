@@ -17,7 +17,6 @@ from tests.support.factories import make_run, noise
 from tests.support.hub import serve_hub
 from vitdemo.analyses.architecture import load_model_parts
 from vitdemo.analyses.class_maps import compute_class_maps
-from vitdemo.analyses.export import compute_all_maps
 from vitdemo.analyses.head_ablation import compute_head_effects
 from vitdemo.cli import app
 from vitdemo.context import AppContext
@@ -29,6 +28,7 @@ from vitdemo.explain.logit_lens import compute_logit_lens
 from vitdemo.installation import included_folder
 from vitdemo.models import patch_side
 from vitdemo.page.explore import side_by_side
+from vitdemo.publishing.maps_file import compute_all_maps
 from vitdemo.runs import disambiguate_names, timm_run
 from vitdemo.runs.timm_run import (
     MODEL_SUGGESTIONS,

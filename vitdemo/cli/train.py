@@ -378,7 +378,7 @@ def push(args: argparse.Namespace) -> int:
 
 
 def export(args: argparse.Namespace) -> int:
-    from vitdemo.publishing.onnx_export import export_onnx
+    from vitdemo.publishing.onnx_file import export_onnx
 
     if len(args.runs) != 1 or not args.onnx:
         raise RunError(

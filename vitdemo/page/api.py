@@ -10,7 +10,6 @@ import gradio as gr
 from PIL import Image
 
 from vitdemo.analyses.class_maps import compute_class_maps as maps_of_class
-from vitdemo.analyses.export import save_maps
 from vitdemo.context import AppContext
 from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.errors import ImageError, RunError
@@ -24,6 +23,7 @@ from vitdemo.page.kit import (
     make_cache_folder,
     show_user_errors,
 )
+from vitdemo.publishing.maps_file import save_maps
 
 
 def register_endpoints(context: AppContext) -> None:

@@ -1,1 +1,1 @@
-"""Runs for other programs: repositories of the Hugging Face Hub, and ONNX files."""
+"""Files for other programs: maps of an image, ONNX files, repositories of the Hugging Face Hub."""

@@ -9,7 +9,6 @@ from pathlib import Path
 import gradio as gr
 from PIL import Image
 
-from vitdemo.analyses.export import save_maps
 from vitdemo.errors import ImageError
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import add_view
@@ -30,6 +29,7 @@ from vitdemo.page.feature import Feature, PageSetup, merge_features
 from vitdemo.page.gradio_patches import UncheckedSlider
 from vitdemo.page.image_sources import load_example_images
 from vitdemo.page.kit import LIGHT_QUEUE, MODEL_QUEUE, NO_API, NO_PROGRESS, add_download_button
+from vitdemo.publishing.maps_file import save_maps
 
 TAB_ID, TITLE = "look", "Explore"
 # Predictions come after the attention, whose forward pass they reuse.

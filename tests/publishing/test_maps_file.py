@@ -7,9 +7,14 @@ import pytest
 import torch
 
 from tests.support.factories import noise
-from vitdemo.analyses.export import ARRAY_DESCRIPTIONS, README_FILE, compute_all_maps, save_maps
 from vitdemo.errors import RunError
 from vitdemo.explain import attention, forward_pass
+from vitdemo.publishing.maps_file import (
+    ARRAY_DESCRIPTIONS,
+    README_FILE,
+    compute_all_maps,
+    save_maps,
+)
 
 
 def test_exported_maps_equal_the_model(shown):
