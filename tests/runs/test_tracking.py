@@ -53,15 +53,12 @@ def add_json_line(path: Path, line: object) -> None:
 
 
 class StandInTensorBoard:
-    """`SummaryWriter` and `EventAccumulator` with the rule of `purge_step`, in a JSON file."""
+    """`SummaryWriter` with the rule of `purge_step`, in a JSON file."""
 
     def __init__(self, monkeypatch, tmp_path):
-        def get_path(folder) -> Path:
-            return Path(folder) / "events.out.tfevents.stand-in"
-
         class SummaryWriter:
             def __init__(self, log_dir, purge_step, flush_secs):
-                self.path, self.waiting = get_path(log_dir), []
+                self.path, self.waiting = get_stand_in_path(log_dir), []
                 kept = [p for p in read_json_lines(self.path) if p[1] < purge_step]
                 self.path.write_text("".join(json.dumps(point) + "\n" for point in kept))
 
@@ -72,26 +69,25 @@ class StandInTensorBoard:
                 for point in self.waiting:
                     add_json_line(self.path, point)
 
-        class EventAccumulator:
-            def __init__(self, folder):
-                self.points = read_json_lines(get_path(folder))
-
-            def Reload(self):
-                return self
-
-            def Tags(self):
-                return {"scalars": {tag for tag, _, _ in self.points}}
-
-            def Scalars(self, tag):
-                return [SimpleNamespace(step=s, value=v) for t, s, v in self.points if t == tag]
-
         add_module(monkeypatch, "tensorboard")
         add_module(monkeypatch, "torch.utils.tensorboard", SummaryWriter=SummaryWriter)
-        self.package = "tensorboard.backend.event_processing.event_accumulator"
-        parent, _, _ = self.package.rpartition(".")
-        for name in (parent.rpartition(".")[0], parent):
-            add_module(monkeypatch, name)
-        add_module(monkeypatch, self.package, EventAccumulator=EventAccumulator)
+
+    def read(self, folder: Path) -> Points:
+        points = defaultdict(list)
+        for tag, step, value in read_json_lines(get_stand_in_path(folder)):
+            points[tag].append((step, value))
+        return points
+
+
+def get_stand_in_path(folder: Path | str) -> Path:
+    return Path(folder) / "events.out.tfevents.stand-in"
+
+
+class RealTensorBoard:
+    """The installed package."""
+
+    def __init__(self, monkeypatch, tmp_path):
+        pytest.importorskip("tensorboard")
 
     def read(self, folder: Path) -> Points:
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -101,13 +97,6 @@ class StandInTensorBoard:
             tag: [(event.step, event.value) for event in events.Scalars(tag)]
             for tag in events.Tags()["scalars"]
         }
-
-
-class RealTensorBoard(StandInTensorBoard):
-    """The installed package, read as the stand-in."""
-
-    def __init__(self, monkeypatch, tmp_path):
-        pytest.importorskip("tensorboard")
 
 
 class StandInTrackio:

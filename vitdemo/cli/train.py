@@ -60,7 +60,7 @@ from vitdemo.runs.resume import (
     read_resume_checkpoint,
 )
 from vitdemo.runs.steps import StepLog
-from vitdemo.runs.tracking import TRACKERS, ProgressLog, check_installed, open_progress_log
+from vitdemo.runs.tracking import WRITERS, ProgressLog, check_installed, open_progress_log
 from vitdemo.runs.writer import (
     EpochSaver,
     build_config,
@@ -225,7 +225,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--track",  # not `--log`, which torchrun rejects as a prefix of several of its options
         action="append",
         default=[],
-        choices=list(TRACKERS),
+        choices=list(WRITERS),
         help="also log the training for tensorboard (event files in the run folder) or trackio; "
         "repeatable, and each needs the package with this name",
     )
@@ -495,7 +495,7 @@ def train_and_evaluate(
               f"use --weights {folder / runs.WEIGHTS_FILE}")  # fmt: skip
         return 0
     evaluation = evaluate_trained(args, folder, source, trainer)
-    if log.trackers:
+    if log.writers:
         # Imported here, so that training neither waits for scipy nor needs it.
         from vitdemo.metrics.intervals import wilson_interval
 
