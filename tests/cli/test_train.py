@@ -24,7 +24,7 @@ from tests.support.factories import TINY_RECIPE, make_run, run_train_py, write_n
 from tests.support.serving import free_port, start_fork
 from vitdemo import data, runs
 from vitdemo.cli import train
-from vitdemo.data import make_synthetic_images
+from vitdemo.data import datasets, make_synthetic_images, synthetic
 from vitdemo.errors import RunError
 from vitdemo.runs import files, reference, writer
 from vitdemo.runs.evaluate import split_of
@@ -197,7 +197,7 @@ def test_training_and_evaluation_write_reference_features(cli, tmp_path, monkeyp
     counts = run.config["split"]["train_pictures"], run.config["split"]["validation_pictures"]
     assert (len(first.features), len(first.validation_scores)) == counts
     (folder / runs.REFERENCE).unlink()
-    monkeypatch.setattr(data, "open_dataset", lambda root, **_: data.SYNTHETIC_DATASET)
+    monkeypatch.setattr(datasets, "open_dataset", lambda root, **_: data.SYNTHETIC_DATASET)
     assert cli("evaluate", folder, "--device", "cpu")[0] == 0
     again = reference.read_reference(runs.read_run(folder))
     np.testing.assert_array_equal(again.features, first.features)
@@ -475,8 +475,8 @@ def interrupt_at(monkeypatch, owner, name, call, error):
     [
         (progress_bar, "update_progress_bar", 1, 0.0, 0),
         (progress_bar, "update_progress_bar", 2, 0.0, 1),
-        (runs, "append_record", 2, 0.0, 1),
-        (runs, "write_checkpoint", 3, 0.0, 1),
+        (files, "append_record", 2, 0.0, 1),
+        (files, "write_checkpoint", 3, 0.0, 1),
         (progress_bar, "update_progress_bar", 3, 1000.0, 2),  # then a pending checkpoint is written
     ],
     ids=["at first", "in an epoch", "before its record", "before its checkpoint", "waiting"],
@@ -560,7 +560,7 @@ def test_run_killed_before_the_first_epoch_can_be_restarted(
 ):
     options = ("tiny", "--epochs", 1, "--data", three, "--out", tmp_path / "run")
     with monkeypatch.context() as patch:
-        interrupt_at(patch, runs, name, 1, SystemExit)
+        interrupt_at(patch, files, name, 1, SystemExit)
         with pytest.raises(SystemExit):
             cli(*options)
     assert cli(*options)[0] == 0
@@ -582,7 +582,7 @@ def test_full_disk_is_reported_and_the_run_is_resumable(smoke, monkeypatch, tmp_
 
 
 def test_ctrl_c_during_data_loading_exits_with_130(cli, monkeypatch, tmp_path):
-    interrupt_at(monkeypatch, train.data, "make_synthetic_images", 1, KeyboardInterrupt)
+    interrupt_at(monkeypatch, synthetic, "make_synthetic_images", 1, KeyboardInterrupt)
     assert cli("vit-small-cpu", "--smoke", "--out", tmp_path / "run")[0] == 130
 
 

@@ -14,7 +14,7 @@ from vitdemo.page.kit import SESSION_QUEUES
 # Names of the handlers that run a model.
 MODEL_HANDLERS = (
     "build.<locals>.answer",
-    *(f"register_endpoints.<locals>.{name}" for name in ("classify", "attention", "maps")),
+    *(f"Endpoints.{name}" for name in ("classify", "attention", "maps")),
 )
 
 

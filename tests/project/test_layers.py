@@ -10,9 +10,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ORDER = (
-    "errors < installation < console < paths < environment < data < models < training < runs"
-    " < metrics < explain < figures < documents < cache < sessions < context < test_sets < analyses"
-    " < publishing < custom_classes < jobs < report < lessons < page < site < notebook < app"
+    "errors < installation < console < paths < options < environment < data < models < training"
+    " < runs < metrics < explain < figures < documents < cache < sessions < context < test_sets"
+    " < analyses < publishing < custom_classes < jobs < report < lessons < page < site < notebook"
+    " < app"
 )
 LAYERS = ORDER.split(" < ")
 ALLOWED_IMPORTERS = {  # library: the only modules or packages that may import it

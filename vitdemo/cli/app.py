@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 
 from vitdemo.cli import environment
+from vitdemo.cli.options import FLAG, FOLDER, REPEATABLE, add_options
 from vitdemo.installation import APP_NAME, included_folder
 
 if notices := environment.prepare_environment(APP_NAME):  # must come before the import of gradio
@@ -28,7 +29,7 @@ from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER
 from vitdemo.page import CSS, HEAD, THEME, build_page
 from vitdemo.page.gradio_patches import session_id
 from vitdemo.page.modules import build_app_options
-from vitdemo.paths import expand_path, expand_patterns
+from vitdemo.paths import expand_patterns
 from vitdemo.runs.opened_model import add_timm_prefix, create_model_run, list_notices
 from vitdemo.runs.timm_run import MODELS_VARIABLE
 from vitdemo.training import choose_device
@@ -40,6 +41,54 @@ LATE_LIBRARIES = ("scipy.stats", "sklearn.metrics", "captum.attr")
 MCP_MISSING_MESSAGE = (
     "--mcp needs the package mcp: install it with `pip install 'gradio[mcp]'`, or omit --mcp."
 )
+OPTIONS = {  # see `add_options`
+    "--runs": (
+        "folder that contains run folders; repeatable (default: the included runs, and the folder "
+        "runs in the current folder)",
+        {"action": "append", "metavar": "DIR"},
+    ),
+    "--model": (
+        "also show a Vision Transformer: timm:NAME[=FILE], hf-hub:USER/NAME or local:PATH (see "
+        "docs/models-and-api.md); repeatable (or list names, separated by commas, in the variable "
+        "VITDEMO_MODELS)",
+        REPEATABLE | {"metavar": "MODEL"},
+    ),
+    "--lessons": (
+        "folder that contains your own lessons (see docs/teaching.md); repeatable",
+        REPEATABLE | FOLDER,
+    ),
+    "--data": ("folder of the dataset (default: data in the current folder)", FOLDER),
+    "--download": (
+        "download a missing CIFAR-10 (170 MB) in the background (default: only in a Hugging Face "
+        "Space; the page has a button)",
+        {"action": argparse.BooleanOptionalAction},
+    ),
+    "--device": ("auto, cuda, mps or cpu (default: auto)", {"default": "auto"}),
+    "--port": (
+        "port to listen on (default: GRADIO_SERVER_PORT, or the first free port from 7860 on)",
+        {"type": environment.parse_port},
+    ),
+    "--host": (
+        "address to listen on (default: 127.0.0.1, only this computer; 0.0.0.0: all computers on "
+        "the network)",
+        {},
+    ),
+    "--root-path": (
+        "path of the page behind a reverse proxy that removes this path, for example /vitdemo "
+        "(default: GRADIO_ROOT_PATH)",
+        {"metavar": "PATH"},
+    ),
+    "--allow-training": (
+        "let all users start training runs on the page (default: only users of this computer)",
+        FLAG,
+    ),
+    "--share": ("create a public link through gradio.live", FLAG),
+    "--mcp": (
+        "also offer the API to agents, as tools of an MCP server (see docs/models-and-api.md); "
+        "needs the package mcp",
+        FLAG,
+    ),
+}
 PRELOAD_SECONDS = 5  # delay in seconds, so that the first page is not slowed down
 
 
@@ -128,73 +177,7 @@ def may_download(args: argparse.Namespace) -> bool:
 
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=APP_NAME, description="Start the vitdemo web page.")
-    parser.add_argument(
-        "--runs",
-        action="append",
-        metavar="DIR",
-        help="folder that contains run folders; repeatable (default: the included "
-        "runs, and the folder runs in the current folder)",
-    )
-    parser.add_argument(
-        "--model",
-        action="append",
-        default=[],
-        metavar="MODEL",
-        help="also show a Vision Transformer: timm:NAME[=FILE], hf-hub:USER/NAME or local:PATH "
-        "(see docs/models-and-api.md); repeatable (or list names, separated by commas, in the "
-        "variable VITDEMO_MODELS)",
-    )
-    parser.add_argument(
-        "--lessons",
-        type=expand_path,
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="folder that contains your own lessons (see docs/teaching.md); repeatable",
-    )
-    parser.add_argument(
-        "--data",
-        type=expand_path,
-        metavar="DIR",
-        help="folder of the dataset (default: data in the current folder)",
-    )
-    parser.add_argument(
-        "--download",
-        action=argparse.BooleanOptionalAction,
-        help="download a missing CIFAR-10 (170 MB) in the background (default: only in a Hugging "
-        "Face Space; the page has a button)",
-    )
-    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu (default: auto)")
-    parser.add_argument(
-        "--port",
-        type=environment.parse_port,
-        help="port to listen on (default: GRADIO_SERVER_PORT, or the first free port from 7860 on)",
-    )
-    parser.add_argument(
-        "--host",
-        help="address to listen on (default: 127.0.0.1, only this computer; 0.0.0.0: all computers "
-        "on the network)",
-    )
-    parser.add_argument(
-        "--root-path",
-        metavar="PATH",
-        help="path of the page behind a reverse proxy that removes this path, for example /vitdemo "
-        "(default: GRADIO_ROOT_PATH)",
-    )
-    parser.add_argument(
-        "--allow-training",
-        action="store_true",
-        help="let all users start training runs on the page (default: only users of this computer)",
-    )
-    parser.add_argument(
-        "--share", action="store_true", help="create a public link through gradio.live"
-    )
-    parser.add_argument(
-        "--mcp",
-        action="store_true",
-        help="also offer the API to agents, as tools of an MCP server (see "
-        "docs/models-and-api.md); needs the package mcp",
-    )
+    add_options(parser, OPTIONS)
     return parser
 
 

@@ -37,6 +37,7 @@ from typing import NoReturn
 import torch
 
 from vitdemo import console, data, runs
+from vitdemo.cli.options import FILE, FLAG, FOLDER, REPEATABLE, add_options
 from vitdemo.errors import DataError, PretrainingError, RecipeError, RunError, VitdemoError
 from vitdemo.installation import TRAIN_COMMAND, TRAIN_NAME, TRAIN_TARGET
 from vitdemo.metrics import compute_accuracy
@@ -103,6 +104,72 @@ MODEL_OPTIONS = {  # type and help text
         "input of the classifier head: token (class token) or avg (mean of the patches)",
     ),
     "init": (str, "initialisation: trunc_normal (std 0.02) or mimetic"),
+}
+COMMANDS = "`evaluate`, `report`, `push`, `export` or `download`"
+ARGUMENTS = {  # see `add_options`
+    "recipe": (f"name of a recipe, or {COMMANDS}", {"nargs": "?"}),
+    "runs": (
+        "run folder to `evaluate` or `export`, run folders to `report` on, or a run folder and "
+        "USER/NAME to `push`",
+        {"nargs": "*"},
+    ),
+}
+OPTIONS = {
+    "--config": (
+        "file with a recipe instead of its name, for example the config.json of a run",
+        FILE,
+    ),
+    "--list": ("list the recipes and exit", FLAG),
+    "--data": (
+        "folder of CIFAR-10, or of your own images in train/ and test/ (default: data in the "
+        "current folder)",
+        FOLDER,
+    ),
+    "--out": (
+        "run folder (default: runs/RECIPE in the current folder); for a report, its file (default: "
+        "report.html)",
+        {"type": expand_path},
+    ),
+    "--device": ("auto, cuda, mps or cpu (default: auto)", {"default": "auto"}),
+    "--threads": ("number of CPU threads (default: one per core)", {"type": int, "default": 0}),
+    "--weights": ("file with the weights to start from", FILE),
+    "--resume": ("continue the run in --out", FLAG),
+    "--minutes": (
+        "stop after the last epoch that fits into this time; continue with --resume",
+        {"type": float},
+    ),
+    "--keep-after": (
+        "stop after this time, save the model and evaluate it; the signal SIGUSR1 does the same "
+        "immediately",
+        {"type": float, "default": 0.0, "metavar": "MINUTES"},
+    ),
+    # `--track`, because torchrun rejects `--log` as a prefix of several of its options
+    "--log --track": (
+        "also log the training for tensorboard (event files in the run folder) or trackio; "
+        "repeatable, and each needs the package with this name",
+        REPEATABLE | {"choices": list(WRITERS)},
+    ),
+    "--compile": (
+        "mode of torch.compile: auto (only on CUDA), off, default, reduce-overhead or "
+        "max-autotune (default: auto)",
+        {"default": "auto", "metavar": "MODE"},
+    ),
+    "--no-compile": (
+        "the same as --compile off",
+        {"dest": "compile", "action": "store_const", "const": "off"},
+    ),
+    "--smoke": ("run a quick check on synthetic images", FLAG),
+    "--dry-run": (
+        "for `push`: only write the files of the repository into this folder",
+        FOLDER,
+    ),
+    "--private": ("for `push`: create a private repository", FLAG),
+    "--license": (
+        "for `push`: licence of the weights in the model card, for example apache-2.0",
+        {"default": "", "metavar": "ID"},
+    ),
+    "--onnx": ("for `export`: the ONNX file to write", FILE),
+    "--image-size": ("side of the model input in pixels", {"type": int}),
 }
 RESUME_REMEDY = (
     ". The last checkpoint is saved: free some disk space and continue with --resume, or choose "
@@ -171,100 +238,7 @@ def build_parser() -> argparse.ArgumentParser:
         description=describe_commands(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    commands = "`evaluate`, `report`, `push`, `export` or `download`"
-    parser.add_argument("recipe", nargs="?", help=f"name of a recipe, or {commands}")
-    parser.add_argument(
-        "--config",
-        type=expand_path,
-        metavar="FILE",
-        help="file with a recipe instead of its name, for example the config.json of a run",
-    )
-    parser.add_argument(
-        "runs",
-        nargs="*",
-        help="run folder to `evaluate` or `export`, run folders to `report` on, or a run folder "
-        "and USER/NAME to `push`",
-    )
-    parser.add_argument("--list", action="store_true", help="list the recipes and exit")
-    parser.add_argument(
-        "--data",
-        type=expand_path,
-        metavar="DIR",
-        help="folder of CIFAR-10, or of your own images in train/ and test/ (default: data in "
-        "the current folder)",
-    )
-    parser.add_argument(
-        "--out",
-        type=expand_path,
-        help="run folder (default: runs/RECIPE in the current folder); for a "
-        "report, its file (default: report.html)",
-    )
-    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu (default: auto)")
-    parser.add_argument(
-        "--threads", type=int, default=0, help="number of CPU threads (default: one per core)"
-    )
-    parser.add_argument(
-        "--weights", type=expand_path, metavar="FILE", help="file with the weights to start from"
-    )
-    parser.add_argument("--resume", action="store_true", help="continue the run in --out")
-    parser.add_argument(
-        "--minutes",
-        type=float,
-        help="stop after the last epoch that fits into this time; continue with --resume",
-    )
-    parser.add_argument(
-        "--keep-after",
-        type=float,
-        default=0.0,
-        metavar="MINUTES",
-        help="stop after this time, save the model and evaluate it; the signal SIGUSR1 does the "
-        "same immediately",
-    )
-    parser.add_argument(
-        "--log",
-        "--track",  # not `--log`, which torchrun rejects as a prefix of several of its options
-        action="append",
-        default=[],
-        choices=list(WRITERS),
-        help="also log the training for tensorboard (event files in the run folder) or trackio; "
-        "repeatable, and each needs the package with this name",
-    )
-    parser.add_argument(
-        "--compile",
-        default="auto",
-        metavar="MODE",
-        help="mode of torch.compile: auto (only on CUDA), off, default, reduce-overhead or "
-        "max-autotune (default: auto)",
-    )
-    parser.add_argument(
-        "--no-compile",
-        dest="compile",
-        action="store_const",
-        const="off",
-        help="the same as --compile off",
-    )
-    parser.add_argument(
-        "--smoke", action="store_true", help="run a quick check on synthetic images"
-    )
-    parser.add_argument(
-        "--dry-run",
-        type=expand_path,
-        metavar="FOLDER",
-        help="for `push`: only write the files of the repository into this folder",
-    )
-    parser.add_argument(
-        "--private", action="store_true", help="for `push`: create a private repository"
-    )
-    parser.add_argument(
-        "--license",
-        default="",
-        metavar="ID",
-        help="for `push`: licence of the weights in the model card, for example apache-2.0",
-    )
-    parser.add_argument(
-        "--onnx", type=expand_path, metavar="FILE", help="for `export`: the ONNX file to write"
-    )
-    parser.add_argument("--image-size", type=int, help="side of the model input in pixels")
+    add_options(parser, ARGUMENTS | OPTIONS)
     group = parser.add_argument_group("settings of the recipe (default: the recipe's own value)")
     for field in RECIPE_OPTIONS:
         kind = {"type": field.type, "metavar": "VALUE"}
@@ -409,13 +383,11 @@ def train(args: argparse.Namespace, argv: list[str], folder: Path, stopper: Stop
     device = choose_device(args.device)
     retain_freed_memory()
     compile = choose_compile_mode(device, args.compile)
-    source = (
-        data.SYNTHETIC_DATASET if args.smoke and args.data is None else data.find_dataset(args.data)
-    )
-    classes = source.classes
+    is_synthetic = args.smoke and args.data is None
+    source = data.SYNTHETIC_DATASET if is_synthetic else data.find_dataset(args.data)
     samples, own_validation = source.load_training_images(recipe.model.image_size)
-    train_idx, val_idx = split_training_set(samples, recipe, classes, own_validation)
-    fingerprint = data.compute_fingerprint(samples, classes)
+    train_idx, val_idx = split_training_set(samples, recipe, source.classes, own_validation)
+    fingerprint = data.compute_fingerprint(samples, source.classes)
     state = (
         read_resume_checkpoint(folder, fingerprint, len(val_idx), recipe) if args.resume else None
     )
@@ -427,37 +399,29 @@ def train(args: argparse.Namespace, argv: list[str], folder: Path, stopper: Stop
     processes, device = join_processes(device)
     origin = read_origin(args.weights)
     check_same_heads(origin, recipe.model)
-    check_origin_split(origin, recipe, classes, fingerprint)
-    torch.manual_seed(recipe.seed)
-    model = build_model(
-        recipe.model,
-        len(classes),
-        pretrained=recipe.pretrained and state is None and not args.smoke,
-        weights=None if state else args.weights,  # a resumed run loads its checkpoint
-        keep_head=has_same_classes(origin, classes),
-    ).to(device)
+    check_origin_split(origin, recipe, source.classes, fingerprint)
+    model = build_initial_model(args, recipe, source.classes, origin, state).to(device)
     trainer = make_trainer(
         model,
         recipe,
         samples.subset(train_idx),
         samples.subset(val_idx),
-        num_classes=len(classes),
+        num_classes=len(source.classes),
         preprocessing=get_preprocessing(recipe, source, samples),
         on_note=lambda note: print(f"{TRAIN_NAME}: {note}", file=sys.stderr),
         stop=stopper.should_stop,
         pause=stopper.should_pause,
         compile=compile,
         processes=processes,
-        teacher=load_teacher(recipe, classes, fingerprint, device),
+        teacher=load_teacher(recipe, source.classes, fingerprint, device),
     )
     if state:
         trainer.load_state_dict(state)
-    if processes.is_first:
-        if state:
-            prepare_resumed_folder(folder, trainer, argv)
-        else:
-            config = build_config(trainer, model, classes, source.name, fingerprint, argv)
-            create_run_folder(folder, trainer, config | origin_entry(origin))
+    if processes.is_first and state:
+        prepare_resumed_folder(folder, trainer, argv)
+    elif processes.is_first:
+        config = build_config(trainer, model, source.classes, source.name, fingerprint, argv)
+        create_run_folder(folder, trainer, config | origin_entry(origin))
     deadline = started + 60 * args.minutes if args.minutes else math.inf
     log = open_progress_log(args.log if processes.is_first else [], folder, trainer)
     try:
@@ -465,6 +429,24 @@ def train(args: argparse.Namespace, argv: list[str], folder: Path, stopper: Stop
     finally:
         with handle_signals(STOP_SIGNALS, signal.SIG_IGN):  # torchrun sends stop signals twice
             log.close()
+
+
+def build_initial_model(
+    args: argparse.Namespace,
+    recipe: Recipe,
+    classes: tuple[str, ...],
+    origin: runs.Run | None,
+    state: dict | None,
+) -> torch.nn.Module:
+    """Build the model with the weights to start from; the checkpoint `state` is loaded later."""
+    torch.manual_seed(recipe.seed)
+    return build_model(
+        recipe.model,
+        len(classes),
+        pretrained=recipe.pretrained and state is None and not args.smoke,
+        weights=None if state else args.weights,
+        keep_head=has_same_classes(origin, classes),
+    )
 
 
 def train_and_evaluate(

@@ -26,16 +26,19 @@ from vitdemo.page.kit import (
 from vitdemo.publishing.maps_file import save_maps
 
 
-def register_endpoints(context: AppContext) -> None:
-    """Register the API endpoints. They have no visible components.
+class Endpoints:
+    """Functions of the API endpoints.
 
-    With `--mcp`, gradio offers each endpoint as a tool. Agents read the name and the docstring of
-    its function. A tool call from another computer arrives as a request from this computer, so
-    endpoints cannot check `is_local_request`.
+    With `--mcp`, gradio offers each function as a tool. Agents read its name and docstring. A tool
+    call from another computer arrives as a request from this computer, so endpoints cannot check
+    `is_local_request`. `file` is the component of files that endpoints write.
     """
 
+    def __init__(self, context: AppContext, file: gr.File):
+        self.context, self.file = context, file
+
     @show_user_errors
-    def runs() -> list:
+    def runs(self) -> list:
         """List all trained models with recipe, epochs and test accuracy.
 
         The test accuracy is a fraction from 0 to 1, or null if the model is not evaluated. A model
@@ -47,13 +50,13 @@ def register_endpoints(context: AppContext) -> None:
                 "recipe": run.config["recipe"].get("name"),
                 "epochs": len(run.history),
                 "has_weights": run.has_weights,
-                "test_accuracy": context.test_accuracy(run),
+                "test_accuracy": self.context.test_accuracy(run),
             }
-            for run in context.list_runs()[0]
+            for run in self.context.list_runs()[0]
         ]
 
     @show_user_errors
-    def classify(picture: str) -> dict:
+    def classify(self, picture: str) -> dict:
         """Classify the centre crop of an image with every model.
 
         The result contains the probability of each class, by model name.
@@ -61,14 +64,16 @@ def register_endpoints(context: AppContext) -> None:
         Args:
             picture: Image file. Agents send a public URL or a data URL (base64).
         """
-        answers, _ = context.predict_all(load_uploaded_image(picture))
+        answers, _ = self.context.predict_all(load_uploaded_image(picture))
         return {
             a.run.name: dict(zip(a.run.classes, map(float, a.probabilities), strict=True))
             for a in answers
         }
 
     @show_user_errors
-    def attention(picture: str, run: str, layer: int, fusion: str, discard_ratio: float) -> dict:
+    def attention(
+        self, picture: str, run: str, layer: int, fusion: str, discard_ratio: float
+    ) -> dict:
         """Compute the attention maps of one layer of a Vision Transformer for one image.
 
         The result contains the attention from the class token to the patches: `heads` (heads, rows,
@@ -82,7 +87,7 @@ def register_endpoints(context: AppContext) -> None:
             fusion: Method by which rollout combines the heads of a layer.
             discard_ratio: Fraction of the lowest weights that rollout discards, from 0 to 0.95.
         """
-        look = context.trace_image(context.find_run(run), load_uploaded_image(picture))
+        look = self.context.trace_image(self.context.find_run(run), load_uploaded_image(picture))
         if layer not in range(1, look.num_layers + 1):
             raise RunError(f"Layer {layer} does not exist. Choose 1 to {look.num_layers}.")
         heads = look.head_maps(int(layer))  # (H, rows, columns)
@@ -94,7 +99,7 @@ def register_endpoints(context: AppContext) -> None:
         }
 
     @show_user_errors
-    def maps(picture: str, run: str) -> str:
+    def maps(self, picture: str, run: str) -> str:
         """Write all maps of one image and one model into a file.
 
         The result is an .npz file of NumPy arrays, with a description of each array.
@@ -103,10 +108,12 @@ def register_endpoints(context: AppContext) -> None:
             picture: Image file. Agents send a public URL or a data URL (base64).
             run: Name of the model, as in the result of the tool `runs`.
         """
-        return save_maps(context, run, load_uploaded_image(picture), make_cache_folder(file))
+        return save_maps(
+            self.context, run, load_uploaded_image(picture), make_cache_folder(self.file)
+        )
 
     @show_user_errors
-    def why(picture: str, run: str, target: str, against: str) -> dict:
+    def why(self, picture: str, run: str, target: str, against: str) -> dict:
         """Compute the attribution maps of a class for one image, by every method.
 
         The result contains the explained `class`, its `probability`, and `maps` (rows, columns) by
@@ -121,7 +128,7 @@ def register_endpoints(context: AppContext) -> None:
         """
         classes = {"target": target or None, "against": against or None}
         found = maps_of_class(
-            context, context.find_run(run), load_uploaded_image(picture), **classes
+            self.context, self.context.find_run(run), load_uploaded_image(picture), **classes
         )
         return {
             "class": found.class_text,
@@ -130,7 +137,7 @@ def register_endpoints(context: AppContext) -> None:
         }
 
     @show_user_errors
-    def metrics(run: str) -> dict:
+    def metrics(self, run: str) -> dict:
         """Return the test results of a model: its accuracy, and the metrics of each class.
 
         All values are fractions from 0 to 1, and undefined metrics are null. Names that end with
@@ -140,7 +147,7 @@ def register_endpoints(context: AppContext) -> None:
         Args:
             run: Name of the model, as in the result of the tool `runs`.
         """
-        table = context.cache.call(compute_classification_report, context.find_run(run))
+        table = self.context.cache.call(compute_classification_report, self.context.find_run(run))
         classes = {
             name: {"support": int(table.support[c])}
             | {column: _to_json_number(values[c]) for column, values in table.columns.items()}
@@ -155,6 +162,9 @@ def register_endpoints(context: AppContext) -> None:
             "weighted": {name: _to_json_number(mean) for name, mean in table.weighted.items()},
         }
 
+
+def register_endpoints(context: AppContext) -> None:
+    """Register the API endpoints. They have no visible components."""
     with gr.Row(visible=False):
         picture = PathImage(type="filepath", image_mode=None, label="picture")
         run = gr.Textbox(label="run")
@@ -166,13 +176,14 @@ def register_endpoints(context: AppContext) -> None:
         out = gr.JSON()
         file = gr.File(label="file")
         button = gr.Button()
-    button.click(runs, None, out, api_name="runs", **LIGHT_QUEUE)
-    button.click(classify, picture, out, api_name="classify", **MODEL_QUEUE)
+    own = Endpoints(context, file)
+    button.click(own.runs, None, out, api_name="runs", **LIGHT_QUEUE)
+    button.click(own.classify, picture, out, api_name="classify", **MODEL_QUEUE)
     map_inputs = [picture, run, layer, fusion, discard_ratio]
-    button.click(attention, map_inputs, out, api_name="attention", **MODEL_QUEUE)
-    button.click(maps, [picture, run], file, api_name="maps", **MODEL_QUEUE)
-    button.click(why, [picture, run, target, against], out, api_name="why", **LONG_QUEUE)
-    button.click(metrics, run, out, api_name="metrics", **LIGHT_QUEUE)
+    button.click(own.attention, map_inputs, out, api_name="attention", **MODEL_QUEUE)
+    button.click(own.maps, [picture, run], file, api_name="maps", **MODEL_QUEUE)
+    button.click(own.why, [picture, run, target, against], out, api_name="why", **LONG_QUEUE)
+    button.click(own.metrics, run, out, api_name="metrics", **LIGHT_QUEUE)
 
 
 def load_uploaded_image(path: str | None) -> Image.Image:
