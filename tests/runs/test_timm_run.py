@@ -340,38 +340,6 @@ def test_failed_download_suggests_a_local_weights_file(monkeypatch, tmp_path):
         download_weights(create_timm_run("timm:test_vit.r160_in1k"))
 
 
-def test_model_is_added_for_all_users_or_one_session():
-    session = ["a"]
-    models = AppContext([], None, CPU, get_session_id=lambda: session[0]).timm_models
-    one, two = (
-        create_timm_run(f"timm:{name}", pretrained=False) for name in ("test_vit", "test_vit2")
-    )
-    models.add(one, for_all=True)
-    models.add(two, for_all=False)
-    models.add(two, for_all=False)
-    assert models.list() == [one, two]
-    session[0] = "b"
-    assert models.list() == [one]
-    assert models.is_removable(one, for_all=True)
-    assert not models.is_removable(one, for_all=False)
-    models.remove(two, for_all=False)
-    models.remove(one, for_all=True)
-    assert models.list() == []
-    session[0] = "a"
-    assert models.list() == [two]
-    assert models.is_removable(two, for_all=False)
-    session[0] = "b"
-    models.add(two, for_all=True)
-    session[0] = "a"
-    assert models.list() == [two]  # listed once
-    session[0] = None  # no browser session
-    assert not models.is_removable(two, for_all=False)
-    for change in (models.add, models.remove):
-        with pytest.raises(RunError, match="needs a browser session"):
-            change(two, for_all=False)
-    assert models.list() == [two]
-
-
 def test_app_reports_unknown_timm_models(monkeypatch, capsys):
     assert app.main(["--model", "timm:nonsense", "--device", "cpu"]) == 2
     assert "nonsense" in capsys.readouterr().err
