@@ -93,7 +93,7 @@ def test_plots_follow_the_chosen_runs_from_none_to_all(progress):
     expect(page.locator("#plots")).to_contain_text(NO_SELECTION_MESSAGE)
     expect(lines).to_have_count(0)
     expect(page.locator("#learning .article")).to_have_text(NO_SELECTION_MESSAGE)
-    page.locator("#report").click()
+    page.locator("#report button").click()
     expect(page.get_by_text("Choose at least one run").first).to_be_visible()
     box.get_by_role("checkbox", name="vit").check()
     expect(lines).to_have_count(5)
@@ -105,7 +105,7 @@ def test_plots_follow_the_chosen_runs_from_none_to_all(progress):
     assert name.startswith("vitdemo-accuracy-of-")
     assert image.width > 600
     assert len(image.getcolors(1 << 24)) > 10  # lines on their background
-    file = download(page, page.locator("#report"))  # of the chosen runs
+    file = download(page, page.locator("#report button"))  # of the chosen runs
     name = r"report-resnet-and-1-more-\d{4}-\d\d-\d\d-\d{4}.html"
     assert re.fullmatch(name, file.suggested_filename)
     text = file.path().read_text(encoding="utf-8")
@@ -153,7 +153,10 @@ def test_the_slider_reads_values_and_settings_redraw_the_plots(progress):
 
 def test_smoothing_matches_hand_worked_values(progress):
     def smooth(*arguments):
-        return progress.evaluate("([values, w]) => vitdemo.smoothCurve(values, w)", [*arguments])
+        load = "vitdemo.load('components/line_plots.js')"
+        return progress.evaluate(
+            f"(each) => {load}.then(({{ smoothCurve }}) => smoothCurve(...each))", [*arguments]
+        )
 
     assert smooth([1, 2, 4], 0) == [1, 2, 4]
     # Weight 0.5 gives 1, (0.25*1 + 0.5*2)/0.75 and (0.125*1 + 0.25*2 + 0.5*4)/0.875.

@@ -47,35 +47,23 @@ def test_followed_download_yields_progress_and_raises_errors(monkeypatch):
         list(progress)
 
 
-@pytest.mark.parametrize("end", ["stop", "leave"])
-def test_download_ends_when_stopped_or_abandoned(end):
-    ended, manager = threading.Event(), DownloadManager()
+def test_download_ends_when_it_is_stopped():
+    started, ended, manager = [], threading.Event(), DownloadManager()
 
     def work(on_bytes):
+        started.append(threading.current_thread())
         try:
             while not ended.wait(0.001):
                 on_bytes(1, 2)
         finally:
             ended.set()
 
-    progress = manager.run_download("key", work)
-    next(progress)
-    assert manager.get_progress("key") is not None
-    assert list(manager.run_download("key", work)) == []  # one at a time
-    if end == "stop":
-        after = []
-        thread = threading.Thread(
-            target=lambda: (manager.stop("key"), after.append(manager.get_progress("key")))
-        )
-        thread.start()
-        with pytest.raises(Stopped):
-            list(progress)
-        thread.join()
-        assert after == [None]  # stop() waits for the end of the download
-    else:
-        progress.close()
-    assert ended.wait(10)
-    assert manager.get_progress("key") is None
+    manager.start("key", work)
+    manager.start("key", work)  # one at a time
+    assert manager.get_progress("key").description == "connecting …"
+    manager.stop("key")  # waits for the end of the download
+    assert manager.get_progress("key") is None and manager.errors["key"] == ""
+    assert ended.wait(10) and len(started) == 1
     manager.stop("key")  # a second stop has no effect
 
 

@@ -145,10 +145,10 @@ def test_image_file_is_decoded_once_for_preview_and_models(context, monkeypatch)
 
 
 def test_images_and_matrices_of_a_payload_become_files(cache):
-    similarity = np.array([[1.0, -0.5], [-0.5, 1.0]], np.float32)
-    exact = np.random.default_rng(0).normal(size=(3, 2, 5, 4)).astype(np.float32)
+    similarity = np.random.default_rng(0).uniform(-1, 1, (150, 150)).astype(np.float32)
+    exact = np.random.default_rng(0).normal(size=(3, 2, 50, 40)).astype(np.float32)
     data = {
-        "seen": ImageFile(np.zeros((2, 3, 3), np.uint8)),
+        "seen": ImageFile(np.zeros((150, 150, 3), np.uint8)),
         "similarity": NumbersFile(similarity),
         "exact": NumbersFile(exact, exact=True),
     }
@@ -158,10 +158,44 @@ def test_images_and_matrices_of_a_payload_become_files(cache):
     image, *numbers = (Path(file["path"]) for file in value["files"])
     assert image.suffix == ".png"
     matrices = [unpack_matrices(file.read_bytes()) for file in numbers]
-    np.testing.assert_allclose(matrices[0], similarity[None, None])
+    np.testing.assert_allclose(matrices[0], similarity[None, None], atol=1e-3)
     np.testing.assert_array_equal(matrices[1], exact)
-    small = Bridge().serialise(ImageFile(np.zeros((2, 3, 3), np.uint8), exact=False))
+    small = Bridge().serialise(ImageFile(np.zeros((150, 150, 3), np.uint8), exact=False))
     assert small["files"][0]["path"].endswith(".jpg")
+
+
+def test_outdated_request_computes_no_further_payload(context):
+    responder = Responder(context, Feature())
+    computed = []
+
+    @needs()
+    def compute_and_cancel(context, state):
+        computed.append(state)
+        responder.runner.cancel(7)
+        return {}
+
+    responder.payloads = {"a": compute_and_cancel, "b": compute_and_cancel}
+    request = {"id": 7, "state": STATE, "views": {"a": "key", "b": "key"}}
+    assert responder.answer(request)["views"].keys() == {"a"}
+    assert len(computed) == 1
+
+
+def test_download_is_answered_with_its_file(context):
+    def write(context, state, folder):
+        if state.model != "vit":
+            raise RunError("This run is gone.")
+        path = folder / "maps.txt"
+        path.write_text(state.model)
+        return path
+
+    responder = Responder(context, Feature(downloads={"maps": write}))
+    answer = responder.save({"id": 7, "download": "maps", "state": STATE})
+    assert answer.pop("file").make_content() == b"vit"
+    assert answer == {"id": 7, "name": "maps.txt", "error": None}
+    failed = responder.save({"id": 8, "download": "maps", "state": STATE | {"model": "gone"}})
+    assert failed == {"id": 8, "name": "", "file": None, "error": "This run is gone."}
+    unknown = responder.save({"id": 9, "download": "none", "state": STATE})
+    assert unknown["error"] == UNEXPECTED_ERROR_MESSAGE
 
 
 def test_task_reports_progress_and_returns_its_result(context):

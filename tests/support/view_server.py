@@ -16,7 +16,7 @@ import gradio as gr
 
 from vitdemo.context import AppContext
 from vitdemo.page import FEATURE, bridge, build_page
-from vitdemo.page.components import name_file, serialise_payload
+from vitdemo.page.components import NamedFile, serialise_payload
 from vitdemo.page.modules import CACHE_HEADERS
 from vitdemo.site.controls import list_controls
 from vitdemo.site.document import FILES, VERSION, build_document
@@ -96,9 +96,9 @@ class ViewServer(ThreadingHTTPServer):
     def serialise(self, value: object) -> bytes:
         """Return an answer as JSON of `{"text": str, "files": [{"url": str}, ...]}`."""
 
-        def serve(file: object) -> dict:
-            _, name, self.files[name] = name_file(file)
-            return {"url": f"/payload/{name}"}
+        def serve(file: NamedFile) -> dict:
+            self.files[file.name] = file.make_content
+            return {"url": f"/payload/{file.name}"}
 
         return json.dumps(serialise_payload(value, serve)).encode()
 
@@ -149,8 +149,9 @@ class Handler(BaseHTTPRequestHandler):
             site.runner_of(query).cancel(json.loads(content)["id"])
             self.send(b"{}")
         else:
-            answer = {"ask": site.answer, "act": site.responder.act}[event](json.loads(content))
-            self.send(self.server.serialise(answer))
+            responder = site.responder
+            handlers = {"ask": site.answer, "act": responder.act, "save": responder.save}
+            self.send(self.server.serialise(handlers[event](json.loads(content))))
 
     def send_messages(self, messages: Iterator[dict]) -> None:
         """Send the messages of a task as lines, whose end closes the connection."""

@@ -23,16 +23,24 @@ A short change of the user's data on the server is an action: a function of an `
 bridge responds with their payloads:
 
     {"id": int, "views": {name: {"data": dict} or {"error": str}}, "error": str or None}
+
+A download is a function of an `AppContext`, a `ViewState` and an empty folder. It writes a file
+there and returns its path. A download cancels no task:
+
+    {"id": int, "name": str, "file": file, "error": str or None}
 """
 
 import contextvars
 import json
 import logging
 import queue
+import secrets
+import tempfile
 import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
+from pathlib import Path
 
 import gradio as gr
 import numpy as np
@@ -41,7 +49,7 @@ from gradio.events import EventListener
 from gradio.utils import LRUCache
 from PIL import Image
 
-from vitdemo.analyses.class_maps import choose_first_map
+from vitdemo.analyses.class_attribution import choose_first_map
 from vitdemo.cache import make_key
 from vitdemo.context import AppContext
 from vitdemo.documents import DocumentBlock
@@ -49,10 +57,19 @@ from vitdemo.documents.payload import blocks_to_json
 from vitdemo.errors import ImageError, RunError, Stopped, VitdemoError
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.page.components import CachedFile as CachedFile
-from vitdemo.page.components import ImageFile, event_payload, serialise_payload, serve
+from vitdemo.page.components import ImageFile, event_payload, serialise_payload, serve_file
 from vitdemo.page.components import NumbersFile as NumbersFile
 from vitdemo.page.components.run_choice import group_runs
-from vitdemo.page.feature import Action, Feature, PageSetup, Payload, Task, ViewData, merge_features
+from vitdemo.page.feature import (
+    Action,
+    Download,
+    Feature,
+    PageSetup,
+    Payload,
+    Task,
+    ViewData,
+    merge_features,
+)
 from vitdemo.page.gradio_patches import session_id
 from vitdemo.page.image_sources import ImageRequest, PreparedImage, prepare_image
 from vitdemo.page.kit import (
@@ -60,6 +77,7 @@ from vitdemo.page.kit import (
     LONG_QUEUE,
     MODEL_EVENT,
     NO_PROGRESS,
+    SAVE_QUEUE,
     SERIAL_QUEUE,
 )
 from vitdemo.page.state_key import NOT_CHOSEN, NamesKey, StateKey
@@ -74,6 +92,9 @@ JS_CONNECT = (
 )
 JS_CONNECT_TASKS = "vitdemo.loaded.then(({ store }) => store.connectTasks({ watch, props }));"
 JS_CONNECT_ACTIONS = "vitdemo.loaded.then(({ store }) => store.connectActions({ watch, props }));"
+JS_CONNECT_DOWNLOADS = (
+    "vitdemo.loaded.then(({ store }) => store.connectDownloads({ watch, props }));"
+)
 # gradio recognises an event by its quoted name.
 JS_MOUNT = (
     "vitdemo.loaded.then(({ store }) => "
@@ -81,9 +102,9 @@ JS_MOUNT = (
 )
 # An empty field has the initial value of its control.
 JS_SET_STATE = (
-    "value => vitdemo.loaded.then(({ store }) => store.takeInput(NAME, value ?? INITIAL))"
+    "value => vitdemo.loaded.then(({ controls }) => controls.takeInput(NAME, value ?? INITIAL))"
 )
-JS_UPDATE_CONTROLS = "() => vitdemo.store.takeUpdates(NAMES)"
+JS_UPDATE_CONTROLS = "() => vitdemo.controls.takeUpdates(NAMES)"
 UNEXPECTED_ERROR_MESSAGE = "An unexpected error occurred. The log of the server has the details."
 LOGGER = logging.getLogger(__name__)
 
@@ -109,19 +130,19 @@ class Channel(gr.HTML):
 
     def serialise(self, value: dict) -> dict:
         """Write the files of a response, and return the value that the browser receives."""
-        return serialise_payload(value, partial(serve, self))
+        return serialise_payload(value, partial(serve_file, self))
 
 
 class Bridge(Channel):
     """Hidden component that sends the browser's requests, and receives the data of views.
 
-    The events are `ask` (a request), `act` (an action), `start` (a task), `cancel` (stop the
-    running task) and `controls` (updates of controls).
+    The events are `ask` (a request), `act` (an action), `start` (a task), `save` (a download),
+    `cancel` (stop a task or an outdated request) and `controls` (updates of controls).
     """
 
     EVENTS = (
         *gr.HTML.EVENTS,
-        *map(EventListener, ("ask", "act", "start", "cancel", "controls")),
+        *map(EventListener, ("ask", "act", "start", "save", "cancel", "controls")),
     )
 
     responder: "Responder"  # not an argument, since gradio copies the arguments of components
@@ -151,7 +172,7 @@ def round_numbers(values: np.ndarray, digits: int) -> list:
 
 
 def document_payload(blocks: Sequence[DocumentBlock]) -> list:
-    """Return the payload of a document, for `defineDocument` of `store.js`."""
+    """Return the payload of a document, for `defineDocument` of `components/documents.js`."""
     return blocks_to_json(list(blocks), ImageFile)
 
 
@@ -192,12 +213,16 @@ def build(setup: PageSetup, features: Sequence[Feature]) -> Bridge:
     bridge.shown = dict(setup.shown)
     progress = Channel(JS_CONNECT_TASKS, "tasks")
     answers = Channel(JS_CONNECT_ACTIONS, "actions")
+    files = Channel(JS_CONNECT_DOWNLOADS, "downloads")
 
     def answer(event: gr.EventData) -> dict:
         return bridge.serialise(responder.answer(event_payload(event)))
 
     def act(event: gr.EventData) -> dict:
         return answers.serialise(responder.act(event_payload(event)))
+
+    def save(event: gr.EventData) -> dict:
+        return files.serialise(responder.save(event_payload(event)))
 
     def run_task(event: gr.EventData) -> Iterator[dict]:
         with closing(responder.runner.run(event_payload(event))) as messages:
@@ -210,6 +235,7 @@ def build(setup: PageSetup, features: Sequence[Feature]) -> Bridge:
     bridge.ask(answer, None, bridge, **MODEL_EVENT)
     bridge.act(act, None, answers, trigger_mode="multiple", **NO_PROGRESS, **SERIAL_QUEUE)
     bridge.start(run_task, None, progress, trigger_mode="multiple", **NO_PROGRESS, **LONG_QUEUE)
+    bridge.save(save, None, files, trigger_mode="multiple", **NO_PROGRESS, **SAVE_QUEUE)
     bridge.cancel(cancel, None, None, trigger_mode="multiple", **NO_PROGRESS, **LIGHT_QUEUE)
     for name, control in controls.items():
         js = JS_SET_STATE.replace("NAME", json.dumps(name))
@@ -233,15 +259,18 @@ def describe_control(key: StateKey, control: Component) -> dict:
 
 
 class TaskRunner:
-    """Runs the tasks of all sessions, and cancels them."""
+    """Runs the tasks of all sessions, and cancels tasks and requests."""
 
     def __init__(self, context: AppContext, tasks: Mapping[str, Task]):
         self.context, self.tasks = context, tasks
         self._cancelled: LRUCache[tuple, bool] = LRUCache(MAX_CANCELLED)  # (session, task id)
 
     def cancel(self, number: object) -> None:
-        """Cancel the task `number` of this session at its next report, or before it starts."""
+        """Cancel a task of this session at its next report, or a request before its next view."""
         self._cancelled[session_id(), repr(number)] = True
+
+    def is_cancelled(self, number: object) -> bool:
+        return (session_id(), repr(number)) in self._cancelled
 
     def run(self, request: dict) -> Generator[dict, None, None]:
         """Run the task of an untrusted `request`; yield the messages in the module docstring."""
@@ -281,6 +310,7 @@ class Responder:
 
     def __init__(self, context: AppContext, feature: Feature):
         self.context, self.payloads, self.actions = context, feature.payloads, feature.actions
+        self.downloads = feature.downloads
         self.runner = TaskRunner(context, feature.tasks)
 
     def list_needs(self) -> dict[str, list[str]]:
@@ -291,16 +321,26 @@ class Responder:
         }
 
     def answer(self, request: dict) -> dict:
-        return answer_request(self.context, self.payloads, request)
+        is_outdated = partial(self.runner.is_cancelled, request.get("id"))
+        return answer_request(self.context, self.payloads, request, is_outdated)
 
     def act(self, request: dict) -> dict:
         return run_action(self.context, self.payloads, self.actions, request)
 
+    def save(self, request: dict) -> dict:
+        return write_download(self.context, self.downloads, request)
 
-def answer_request(context: AppContext, payloads: Mapping[str, Payload], request: dict) -> dict:
+
+def answer_request(
+    context: AppContext,
+    payloads: Mapping[str, Payload],
+    request: dict,
+    is_outdated: Callable[[], bool] = lambda: False,
+) -> dict:
     """Return the payloads for an untrusted `request` of the browser.
 
-    The stamp and all payloads describe the same runs. A new run changes the next stamp.
+    The stamp and all payloads describe the same runs. A new run changes the next stamp. When the
+    request `is_outdated`, no further payload is computed.
     """
     views = request.get("views")
     views = views if isinstance(views, dict) else {}
@@ -314,7 +354,7 @@ def answer_request(context: AppContext, payloads: Mapping[str, Payload], request
             "views": {
                 name: {"key": views[name], **_compute_payload(payload, context, state)}
                 for name, payload in payloads.items()
-                if name in views
+                if name in views and not is_outdated()
             },
         }
 
@@ -327,19 +367,39 @@ def run_action(
 ) -> dict:
     """Run the action of an untrusted `request`; return the response in the module docstring."""
     answer = {"id": request.get("id"), "views": {}, "error": None}
+    changed: Collection[str] = ()
     action, fields = actions.get(str(request.get("action"))), request.get("fields")
     if action is None:
         return answer
-    try:
+    with _note_error(answer):
         state = parse_view_state(request.get("state"))
         changed = action(context, state, fields if isinstance(fields, dict) else {})
-    except VitdemoError as error:
-        return answer | {"error": str(error)}
-    except Exception:
-        LOGGER.exception("An action failed.")
-        return answer | {"error": UNEXPECTED_ERROR_MESSAGE}
     views = {name: _compute_payload(payloads[name], context, request["state"]) for name in changed}
     return answer | {"views": views}
+
+
+def write_download(context: AppContext, downloads: Mapping[str, Download], request: dict) -> dict:
+    """Write the file of an untrusted `request`; return the response in the module docstring."""
+    answer = {"id": request.get("id"), "name": "", "file": None, "error": None}
+    with _note_error(answer), tempfile.TemporaryDirectory() as folder:
+        write = downloads[str(request.get("download"))]
+        path = write(context, parse_view_state(request.get("state")), Path(folder))
+        content = path.read_bytes()
+        file = CachedFile(f"{secrets.token_hex(12)}/{path.name}", lambda: content)
+        answer |= {"name": path.name, "file": file}
+    return answer
+
+
+@contextmanager
+def _note_error(answer: dict) -> Iterator[None]:
+    """Write the message of an error into `answer`."""
+    try:
+        yield
+    except VitdemoError as error:
+        answer["error"] = str(error)
+    except Exception:
+        LOGGER.exception("A request of the browser failed.")
+        answer["error"] = UNEXPECTED_ERROR_MESSAGE
 
 
 def list_new_models(context: AppContext, known: object) -> dict | None:
@@ -379,14 +439,11 @@ def describe_depth(context: AppContext, state: object) -> dict | None:
 
 
 def _compute_payload(payload: Payload, context: AppContext, state: object) -> dict:
-    try:
+    answer = {}
+    with _note_error(answer):  # an error in one view must not block the others
         found = payload(context, parse_view_state(state).restrict(get_needs(payload)))
-        return vars(found) if isinstance(found, ViewData) else {"data": found}
-    except VitdemoError as error:
-        return {"error": str(error)}
-    except Exception:  # an error in one view must not block the others
-        LOGGER.exception("The payload of a view failed.")
-        return {"error": UNEXPECTED_ERROR_MESSAGE}
+        answer |= vars(found) if isinstance(found, ViewData) else {"data": found}
+    return answer
 
 
 def load_prepared_image(context: AppContext, request: ImageRequest | None) -> PreparedImage:

@@ -37,22 +37,24 @@ function handleInOrder(handle) {
   return (request) => (last = last.then(() => handle(request)));
 }
 
-// Connect the store to functions by event. `ask` and `act` return the answer, or a promise of it; `start` returns an
+// Connect the store to functions by event. `ask`, `act` and `save` return the answer, or a promise of it; `start` returns an
 // asynchronous iterator of messages. Answers have the form { text, files }. Events without a function are ignored.
 // `description` contains the controls and the needs of views, as in bridge.py.
-export function connect({ ask, act, start, cancel, controls }, description) {
-  const [answers, results, messages] = [createChannel(), createChannel(), createChannel()];
+export function connect({ ask, act, start, save, cancel, controls }, description) {
+  const [answers, results, messages, files] = Array.from({ length: 4 }, createChannel);
   const handlers = {
     cancel,
     controls,
     ask: handleLastOnly(async (request) => answers.send(await ask(request))),
     act: act && handleInOrder(async (request) => results.send(await act(request))),
+    save: save && (async (request) => files.send(await save(request))),
     start: start && (async (request) => {
       for await (const message of start(request)) messages.send(message);
     }),
   };
   store.connectTasks(messages);
   store.connectActions(results);
+  store.connectDownloads(files);
   store.connect({ ...answers, trigger: (event, request) => handlers[event]?.(request) }, description);
 }
 

@@ -23,6 +23,7 @@ Payload = Callable[[AppContext, ViewState], "dict | list | ViewData"]
 Report = Callable[[int, int, str], None]  # done, total, description; raises `Stopped`
 Task = Callable[[AppContext, ViewState, Report], object]
 Action = Callable[[AppContext, ViewState, Mapping[str, object]], Collection[str]]
+Download = Callable[[AppContext, ViewState, Path], Path]  # writes a file in the folder
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +41,12 @@ class ViewData:
 
 @dataclass(frozen=True)
 class Feature:
-    """Payload functions, tasks and actions of a part of the page, by name."""
+    """Payload functions, tasks, actions and downloads of a part of the page, by name."""
 
     payloads: Mapping[str, Payload] = field(default_factory=dict)
     tasks: Mapping[str, Task] = field(default_factory=dict)
     actions: Mapping[str, Action] = field(default_factory=dict)
+    downloads: Mapping[str, Download] = field(default_factory=dict)
 
 
 def merge_features(features: Iterable[Feature]) -> Feature:

@@ -3,8 +3,9 @@
 import functools
 import inspect
 import ipaddress
+import json
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
@@ -36,12 +37,18 @@ SESSION_QUEUES = {
 }
 # Reading run folders is quick and needs no queue.
 LIGHT_QUEUE = {"concurrency_limit": None}
+# Files that the user saves. They do not wait for long computations.
+SAVE_QUEUE = {"concurrency_id": "save", "concurrency_limit": MAX_CONCURRENT_REQUESTS}
 NO_API = {"api_visibility": "private"}  # the event is not an API endpoint
 NO_PROGRESS = {**NO_API, "show_progress": "hidden"}
 # Event that refreshes a tab: of many quick clicks, only the last click is handled.
 REFRESH_EVENT = {**NO_PROGRESS, "trigger_mode": "always_last", **LIGHT_QUEUE}
 # Event that runs models: of several waiting requests, only the latest is handled.
 MODEL_EVENT = {"trigger_mode": "always_last", **NO_PROGRESS, **MODEL_QUEUE}
+JS_DOWNLOAD_BUTTON = (
+    'vitdemo.load("components/download_button.js").then('
+    "({ mount }) => mount(element, LABEL, NAME));"
+)
 NO_EVALUATION_MESSAGE = (
     "No run has been evaluated yet. A training run is evaluated when it ends. To evaluate a run "
     f"again, use `{TRAIN_COMMAND} evaluate runs/NAME`."
@@ -136,24 +143,12 @@ def _as_gradio_error() -> Iterator[None]:
         raise gr.Error(words, duration=8, print_exception=False) from error
 
 
-def add_download_button(
-    label: str, elem_id: str, make: Callable[..., str], inputs: Sequence, queue: dict
-) -> gr.Button:
-    """Add a download button; `make(folder, *inputs)` writes the file and returns its path.
-
-    gradio's own button cannot write the file after the click (gradio-app/gradio#9230). Therefore, a
-    script clicks a hidden download button when the file is written.
-    """
-    button = gr.Button(label, size="sm", elem_id=elem_id)
-    made = gr.DownloadButton(visible="hidden", elem_id=f"{elem_id}-file")
-    click = f"() => document.querySelector('#{elem_id}-file').click()"
-
-    def written(*values) -> str:
-        return make(make_cache_folder(made), *values)
-
-    ready = button.click(show_user_errors(written), inputs, made, **NO_API, **queue)
-    ready.success(None, js=click, **NO_API)
-    return button
+def add_download_button(label: str, elem_id: str, download: str) -> gr.HTML:
+    """Add a button that saves the file of `download`, see `Feature`."""
+    js = JS_DOWNLOAD_BUTTON.replace("LABEL", json.dumps(label))
+    js = js.replace("NAME", json.dumps(download))
+    looks = {"apply_default_css": False, "padding": False, "elem_id": elem_id}
+    return gr.HTML(html_template="<div>", js_on_load=js, **looks)
 
 
 def make_cache_folder(component: Component) -> Path:

@@ -10,6 +10,7 @@ from vitdemo.analyses.robustness import DEFAULT_IMAGE_COUNT
 from vitdemo.data.perturb import PERTURBATIONS
 from vitdemo.data.perturb.changes import MAX_SEED, PIECE_CHOICES, SLIDER_NAMES
 from vitdemo.figures.curves import HUES
+from vitdemo.jobs.options import OPTIONS, PRESETS, TrainingOption
 from vitdemo.page.state_key import ChoiceKey, FlagKey, NamesKey, NumberKey, StateKey, TextKey
 from vitdemo.report.confusion import COUNTS, UNITS
 
@@ -34,7 +35,9 @@ LAYER = NumberKey(
 )
 RUNS_STAMP = TextKey("models", None, in_url=False)  # stamp of the list of runs
 UNAVAILABLE_MODEL = TextKey("unavailable", in_url=False)  # name of a chosen run without weights
-TAB, SECTION, RESULTS_SECTION = TextKey("tab"), TextKey("section"), TextKey("results")
+TAB = TextKey("tab", former_values={"look": "explore"})
+SECTION = TextKey("section", former_values={"why": "class-attribution"})
+RESULTS_SECTION = TextKey("results")
 
 # --- Explore: attention ---
 
@@ -111,20 +114,20 @@ RESIDUAL = FlagKey(
 )
 WANTS_NORMS = FlagKey("norms", in_url=False)  # True after the first norm-weighted map
 
-# --- Explore: why this class ---
+# --- Explore: class attribution ---
 
 EXPLAINED_CLASS = TextKey(  # "" means the predicted class
     "explained_class",
     depends_on=(MODEL,),
     label="Class to explain",
-    element="why-class",
+    element="explained-class",
     former=("why",),
 )
 SECOND_CLASS = TextKey(  # "" means no second class
     "second_class",
     depends_on=(MODEL,),
     label="Second class",
-    element="why-against",
+    element="second-class",
     former=("not",),
 )
 PATCH_REPLACEMENT = ChoiceKey(
@@ -133,7 +136,7 @@ PATCH_REPLACEMENT = ChoiceKey(
     choices={"drop": "Token dropped", "mean": "Uniform colour", "blur": "Blurred image"},
     depends_on=(MODEL,),
     label="Removed patches",
-    element="why-fill",
+    element="patch-replacement",
 )
 
 # --- Explore: change the image ---
@@ -331,6 +334,45 @@ BASELINE_RUN = TextKey(
     label="Baseline",
     help="run to compare the result with; requires a guess",
     element="beside",
+)
+TRAINING_RECIPE = ChoiceKey(
+    "training.recipe",
+    next(iter(PRESETS)),
+    choices={name: preset.title for name, preset in PRESETS.items()},
+    label="Recipe",
+    element="preset",
+    in_url=False,
+)
+# Recipe whose settings were written into the options; another recipe replaces the options.
+FILLED_RECIPE = TextKey("training.filled", in_url=False)
+EXPECTED_GAIN = TextKey(
+    "training.gain", max_length=20, label="Expected gain", element="guess", in_url=False
+)
+
+
+def _make_option_key(name: str, option: TrainingOption) -> StateKey:
+    """Return the key of a training setting, whose value is "" until a recipe fills it."""
+    looks = {
+        "label": option.label,
+        "help": option.info,
+        "element": f"option-{name.replace('_', '-')}",
+        "in_url": False,
+    }
+    choices = option.choices or ((True, False) if option.kind is bool else ())
+    labels = option.choice_labels or (("on", "off") if option.kind is bool else choices)
+    if choices:
+        named = dict(zip(choices, map(str, labels), strict=True))
+        return ChoiceKey(f"training.{name}", "", choices=named, **looks)
+    return NumberKey(f"training.{name}", "", low=option.low, high=option.high, **looks)
+
+
+TRAINING_OPTIONS = {name: _make_option_key(name, option) for name, option in OPTIONS.items()}
+UPLOADED_RUN = TextKey("upload.run", label="Model to upload", element="upload-run", in_url=False)
+REPOSITORY = TextKey(
+    "upload.name", max_length=200, label="Repository", element="upload-name", in_url=False
+)
+IS_PRIVATE = FlagKey(
+    "upload.private", True, label="Private repository", element="upload-private", in_url=False
 )
 SHOWS_MORE_RESULTS = FlagKey("training.more", None, in_url=False)  # None means a closed fold
 

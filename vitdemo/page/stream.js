@@ -10,7 +10,7 @@
 // each open request. Otherwise it would load the page again. The message is not shown if store.js repeats the request.
 (() => {
   const send = window.fetch;
-  const REPEATED = ["ask", "act", "start", "cancel", "controls"]; // events that store.js triggers
+  const REPEATED = ["ask", "act", "start", "save", "cancel", "controls"]; // events that store.js triggers
   const sessions = new Map(); // session hash -> its open requests: event id -> number of the event's function
 
   const getSession = (hash) => {
@@ -84,7 +84,7 @@
       own.reader = null;
       if (isContinued) continue;
       if (!isClosed) {
-        for (const message of describeErrors(own, await vitdemo.loaded)) {
+        for (const message of describeErrors(own, await vitdemo.load("texts.js"))) {
           if (takeMessage(message, own)) pass(message);
         }
         pass(format({ msg: "close_stream" })); // a request that is sent now opens a new stream

@@ -56,8 +56,7 @@ THEME = gr.themes.Soft(
 )
 # These files are loaded by the components in Python.
 COMPONENT_STYLESHEETS = {
-    FOLDER / "components" / f"{name}.css"
-    for name in ("header", "offers", "run_choice", "run_list", "task_list")
+    FOLDER / "components" / f"{name}.css" for name in ("header", "offers", "run_choice", "run_list")
 }
 CSS = sorted(
     {*FOLDER.rglob("*.css")} - COMPONENT_STYLESHEETS - {PRINT_STYLESHEET, SAVED_VIEW_STYLESHEET}

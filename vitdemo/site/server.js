@@ -6,6 +6,7 @@ const postForJson = async (event, request) => (await post(event, request)).json(
 
 export const ask = (request) => postForJson("ask", request);
 export const act = (request) => postForJson("act", request);
+export const save = (request) => postForJson("save", request);
 export const cancel = (request) => post("cancel", request);
 
 // The messages of a task arrive as lines of JSON.

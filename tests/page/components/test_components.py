@@ -1,6 +1,7 @@
 """Payloads of values and files for the browser, and validation of what it sends."""
 
 import base64
+import io
 import json
 import os
 import re
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 import gradio as gr
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests.support.factories import noise
 from vitdemo.data.image_files import load_image
@@ -24,10 +26,16 @@ from vitdemo.page import components, image_sources
 from vitdemo.page.bridge import Channel, document_payload
 from vitdemo.page.components import (
     COMPONENTS_FOLDER,
+    ImageFile,
+    NamedFile,
     View,
     serve_file,
 )
 from vitdemo.page.modules import encode_colour_map
+
+
+def serve_numbers(name: str, content: bytes) -> dict:
+    return serve_file(gr.HTML(), NamedFile("numbers", name, lambda: content, len(content)))
 
 
 def test_failed_write_is_reported_and_leaves_no_file(cache, monkeypatch):
@@ -36,7 +44,7 @@ def test_failed_write_is_reported_and_leaves_no_file(cache, monkeypatch):
 
     monkeypatch.setattr("os.replace", fail)
     with pytest.raises(gr.Error, match="No space left on device"):
-        serve_file(gr.HTML(), "numbers", "a.bin", lambda: b"123")
+        serve_numbers("a.bin", b"123")
     assert not [path for path in cache.rglob("*") if path.is_file()]
 
 
@@ -45,7 +53,7 @@ def test_oldest_files_are_deleted_but_recent_files_are_kept(cache, monkeypatch):
     monkeypatch.setattr(components, "CACHE_CHECK_INTERVAL", 1)
 
     def make(name: str, age: float) -> Path:
-        path = Path(serve_file(gr.HTML(), "numbers", name, lambda: b"0123456789")["path"])
+        path = Path(serve_numbers(name, b"0123456789")["path"])
         os.utime(path, (time.time() - age,) * 2)
         return path
 
@@ -63,23 +71,23 @@ def test_a_full_cache_with_a_subfolder_does_not_fail(cache, monkeypatch):
     folder = cache / "numbers" / "subfolder"
     folder.mkdir(parents=True)
     os.utime(folder, (0, 0))
-    path = Path(serve_file(gr.HTML(), "numbers", "a", lambda: b"0123456789")["path"])
+    path = Path(serve_numbers("a", b"0123456789")["path"])
     assert folder.is_dir() and not path.exists()
 
     def fail(path):
         raise PermissionError
 
     monkeypatch.setattr(os, "unlink", fail)
-    assert Path(serve_file(gr.HTML(), "numbers", "a", lambda: b"0123456789")["path"]).is_file()
+    assert Path(serve_numbers("a", b"0123456789")["path"]).is_file()
 
 
 def test_value_is_sent_as_json_text_with_separate_files(cache):
-    images = [np.full((2, 2, 3), grey, np.uint8) for grey in (0, 255)]
+    images = [np.asarray(noise(seed, (128, 128))) for seed in (0, 1)]
     blocks = [ImageRow([ImageItem("of one", "grey")], image) for image in images]
     document = document_payload([*blocks, Table(["Name"], [["dé"]])])
     value = Channel("", "channel").serialise(document)
-    black, white, table = json.loads(value["text"])
-    for block, image in zip((black, white), images, strict=True):
+    first, second, table = json.loads(value["text"])
+    for block, image in zip((first, second), images, strict=True):
         file = value["files"][block["sheet"]["file#"]]
         assert file["meta"]["_type"] == "gradio.FileData"  # so that gradio gives it a URL
         np.testing.assert_array_equal(load_image(file["path"]), image)
@@ -87,6 +95,15 @@ def test_value_is_sent_as_json_text_with_separate_files(cache):
     assert document_payload([Notice("No run.")]) == [{"kind": "Notice", "text": "No run."}]
     with pytest.raises(TypeError):
         Channel("", "channel").serialise([object()])
+
+
+def test_small_files_are_part_of_the_text(cache):
+    pixels = np.asarray(noise(0, (32, 32)))
+    value = Channel("", "channel").serialise(ImageFile(pixels))
+    kind, content = json.loads(value["text"])["url"].split(",")
+    assert (kind, value["files"]) == ("data:image/png;base64", [])
+    image = Image.open(io.BytesIO(base64.b64decode(content)))
+    np.testing.assert_array_equal(image, pixels)
 
 
 def test_styles_contain_no_placeholder():
@@ -134,7 +151,7 @@ def test_example_images_are_sent_as_one_sheet_per_group():
 
 def test_map_is_sent_as_numbers_and_a_deleted_folder_is_recreated(cache):
     values = np.array([[0.12345678, 1], [2, -3.5]])
-    panel = MapPanel("t", values, np.zeros((4, 4, 3), np.uint8), "alt", signed=True)
+    panel = MapPanel("t", values, np.asarray(noise(0, (128, 128))), "alt", signed=True)
     for _ in range(2):
         (row,) = document_payload([MapRow([panel], "intro")])
         assert row["panels"][0]["values"] == [[0.123457, 1.0], [2.0, -3.5]]

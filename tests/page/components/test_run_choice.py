@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.factories import declare_ablation, make_run
 from vitdemo import runs
-from vitdemo.page.components.run_choice import RunChoice, group_runs, update_run_choices
+from vitdemo.page.components.run_choice import RunChoice, group_runs
 from vitdemo.runs import read_run
 from vitdemo.runs.timm_run import create_timm_run
 
@@ -61,20 +61,3 @@ def test_the_default_is_the_first_model_or_none(several):
     assert RunChoice(group_runs(several), nobody="no other model").value is None
     assert group_runs([]) == []
     assert RunChoice([]).value is None
-    assert update_run_choices([], "gone")[1] is None
-
-
-@pytest.mark.parametrize(
-    ("sent", "name"), [("vit", "vit"), ("", None), (None, None), (["vit"], None), ({"a": 1}, None)]
-)
-def test_browser_values_are_checked(sent, name):
-    assert RunChoice().preprocess(sent) == name
-    assert len(RunChoice().preprocess("x" * 9999)) == 300
-
-
-def test_updates_keep_existing_choices_and_replace_missing_ones(several):
-    update, name = update_run_choices(several, "ema")
-    assert (name, update["groups"]) == ("ema", group_runs(several))
-    assert "value" not in update  # a value would undo a choice made meanwhile
-    update, name = update_run_choices(several, "gone")
-    assert (name, update["value"]) == ("model", "model")

@@ -1,5 +1,6 @@
 """The panel "Train a model" without a browser: permissions, texts of states, guess and result."""
 
+import threading
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
@@ -21,15 +22,12 @@ from vitdemo.jobs.gain import measure_validation_gain
 from vitdemo.jobs.options import OPTIONS, preset_values
 from vitdemo.jobs.state import ACTIVE_STATES, Job, read_progress
 from vitdemo.metrics.intervals import difference_interval
+from vitdemo.page import state_keys as keys
 from vitdemo.page.components.task_list import parse_task_action
 from vitdemo.page.kit import check_training_allowed
-from vitdemo.page.state_keys import BASELINE_RUN
+from vitdemo.page.training.train_model import form, jobs_payload, live_payload
 from vitdemo.page.training.train_model import jobs as rows
-from vitdemo.page.training.train_model import jobs_payload, live_payload
-from vitdemo.page.training.train_model.form import (
-    build_option_input,
-    parse_guess,
-)
+from vitdemo.page.training.train_model.form import TrainingForm, describe_recipe, parse_guess
 from vitdemo.page.view_state import ViewState
 
 VALIDATION_LABELS = np.repeat(np.arange(10), 20)  # labels (M,)
@@ -112,14 +110,14 @@ def test_the_time_left_is_not_above_the_limit(tmp_path):
 def test_payloads_describe_the_runs_of_the_page(tmp_path):
     make_run(tmp_path / "vit")
     context, jobs = make_context(tmp_path), JobQueue(tmp_path)
-    found = jobs_payload(jobs, context, ViewState(None, "", {BASELINE_RUN.name: "vit"}))
+    found = jobs_payload(jobs, context, ViewState(None, "", {keys.BASELINE_RUN.name: "vit"}))
     assert found.data == {"rows": [], "note": "", "in_progress": False}
     props = {"groups": [("Models", ["vit"])], "warning": ""}
-    assert found.controls[BASELINE_RUN.name] == {"props": props, "value": "vit"}
-    gone = jobs_payload(jobs, context, ViewState(None, "", {BASELINE_RUN.name: "gone"}))
-    assert gone.controls[BASELINE_RUN.name]["value"] == ""
+    assert found.controls[keys.BASELINE_RUN.name] == {"props": props, "value": "vit"}
+    gone = jobs_payload(jobs, context, ViewState(None, "", {keys.BASELINE_RUN.name: "gone"}))
+    assert gone.controls[keys.BASELINE_RUN.name]["value"] == ""
     assert (
-        gone.controls[BASELINE_RUN.name]["props"]["warning"]
+        gone.controls[keys.BASELINE_RUN.name]["props"]["warning"]
         == "There is no model 'gone' in this menu."
     )
     jobs.register_run("copy", lambda folder: make_run(folder))
@@ -128,21 +126,62 @@ def test_payloads_describe_the_runs_of_the_page(tmp_path):
     assert live_payload(jobs, context, ViewState(None, "")) == {"plots": {}, "in_progress": False}
 
 
-def test_inputs_return_values_that_their_options_accept():
+def test_a_new_recipe_fills_the_options_with_values_that_they_accept():
+    recipe = {keys.TRAINING_RECIPE.name: "shuffled-labels"}
+    filled = describe_recipe(None, ViewState(None, "", recipe)).controls
+    assert filled.pop(keys.FILLED_RECIPE.name) == {"value": "shuffled-labels"}
     for name, value in preset_values("shuffled-labels").items():
-        component = build_option_input(name, OPTIONS[name], value)
-        assert component.preprocess(component.value) == value
-        assert OPTIONS[name].validate(value) == value
+        key = keys.TRAINING_OPTIONS[name]
+        assert filled[key.name] == {"value": value}
+        assert key.read(value) == OPTIONS[name].validate(value) == value
+    chosen = recipe | {keys.FILLED_RECIPE.name: "shuffled-labels"}
+    assert describe_recipe(None, ViewState(None, "", chosen)).controls == {}
+
+
+def test_a_run_starts_with_the_options_of_its_recipe(tmp_path, monkeypatch):
+    started = []
+    jobs = SimpleNamespace(
+        for_all=True,
+        start=lambda *given: started.append(given) or SimpleNamespace(name="a", state="queued"),
+    )
+    monkeypatch.setattr("gradio.Info", lambda text: None)
+    panel, context = TrainingForm(jobs), make_context(tmp_path)
+    state = {keys.TRAINING_RECIPE.name: "good", keys.TRAINING_OPTIONS["epochs"].name: 3}
+    for filled in ("first-steps", "good"):
+        panel.start(context, ViewState(None, "", state | {keys.FILLED_RECIPE.name: filled}), {})
+    assert [given[1]["epochs"] for given in started] == [preset_values("good")["epochs"], 3]
+    with pytest.raises(JobError, match="Enter a guess"):
+        panel.start(context, ViewState(None, "", state | {keys.BASELINE_RUN.name: "vit"}), {})
+
+
+def test_cost_is_measured_in_the_background(tmp_path, put_pictures, monkeypatch):
+    measured = threading.Event()
+
+    def estimate(recipe, images, device, busy):
+        measured.wait(10)
+        return SimpleNamespace(description=f"{recipe.epochs} epochs, {images} images")
+
+    monkeypatch.setattr(form, "estimate_training_cost", estimate)
+    monkeypatch.setattr(form, "COST_SECONDS", 0.01)
+    root = put_pictures({"train/ant": 20, "train/bee": 20, "test/ant": 2})
+    context, jobs = make_context(tmp_path, data_root=root), JobQueue(tmp_path, root, "cpu")
+    panel, state = TrainingForm(jobs), ViewState(None, "")
+    assert panel.describe_cost(context, state) == {"text": "", "is_measuring": True}
+    measured.set()
+    while (found := panel.describe_cost(context, state))["is_measuring"]:
+        pass
+    assert found["text"] == "5 epochs, 38 images"
+    monkeypatch.setattr(context, "is_dataset_missing", lambda: True)
+    assert panel.describe_cost(context, state) == {"text": "", "is_measuring": False}
 
 
 def test_browser_events_and_guesses_are_checked():
-    event = SimpleNamespace(_data={"action": "pause", "name": "a"})
-    assert parse_task_action(event, list(JOB_ACTIONS)) == ("pause", "a")
-    for data in (None, {}, {"action": "launch", "name": "a"}, {"action": "pause", "name": 3}):
+    assert parse_task_action({"action": "pause", "name": "a"}, list(JOB_ACTIONS)) == ("pause", "a")
+    for fields in ({}, {"action": "launch", "name": "a"}, {"action": "pause", "name": 3}):
         with pytest.raises(JobError):
-            parse_task_action(SimpleNamespace(_data=data), list(JOB_ACTIONS))
+            parse_task_action(fields, list(JOB_ACTIONS))
     assert parse_guess(" −2,5 ", "old") == -2.5
-    for text in ("", None, "nan", "1e9", "many"):
+    for text in ("", "nan", "1e9", "many"):
         with pytest.raises(JobError, match=r"Enter a guess|Invalid guess"):
             parse_guess(text, "old")
 

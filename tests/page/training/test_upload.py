@@ -11,7 +11,9 @@ from tests.support.hub import serve_hub
 from vitdemo import runs
 from vitdemo.context import AppContext
 from vitdemo.errors import JobError, ModelError
+from vitdemo.page import state_keys as keys
 from vitdemo.page.training import upload
+from vitdemo.page.view_state import ViewState
 from vitdemo.runs.opened_model import open_model
 
 CPU = torch.device("cpu")
@@ -34,19 +36,30 @@ def request_from(host: str, **headers: str) -> SimpleNamespace:
     )
 
 
+def upload_run(context, name: str, repository: str, report=lambda *_: None) -> dict:
+    values = {keys.UPLOADED_RUN.name: name, keys.REPOSITORY.name: repository}
+    return upload.upload_run(context, ViewState(None, "", values), report)
+
+
 def test_upload_reports_progress_and_the_address(context, monkeypatch):
     monkeypatch.setattr(upload, "current_request", lambda: request_from("127.0.0.1"))
-    files = {}
+    files, reports = {}, []
     with serve_hub(monkeypatch, files):
-        shown = list(upload.upload_run(context, "vit", " me/my-vit ", is_private=True))
-    assert shown[0] == "Uploading me/my-vit …"
-    assert "--model hf-hub:me/my-vit" in shown[1]
+        found = upload_run(context, "vit", " me/my-vit ", lambda *each: reports.append(each))
+    assert reports == [(0, 0, "Uploading me/my-vit …")]
+    assert found["repository"] == "me/my-vit" and found["address"].endswith("/me/my-vit")
     assert set(files) == {"README.md", "config.json", "model.safetensors"}
     with pytest.raises(ModelError, match="Write USER/NAME"):
-        list(upload.upload_run(context, "vit", "", is_private=True))
-    for name in (None, "local:opened", "results"):
+        upload_run(context, "vit", "")
+    for name in ("", "local:opened", "results"):
         with pytest.raises(ModelError, match="No run has weights"):
-            list(upload.upload_run(context, name, "me/my-vit", is_private=True))
+            upload_run(context, name, "me/my-vit")
+
+
+def test_menu_has_the_runs_with_weights(context):
+    chosen = upload.payload(context, ViewState(None, "")).controls[keys.UPLOADED_RUN.name]
+    assert chosen["props"]["groups"] == [("Models", ["conv", "vit"])]
+    assert chosen["value"] == "conv"
 
 
 @pytest.mark.parametrize(
@@ -56,5 +69,5 @@ def test_requests_from_other_computers_are_rejected(context, monkeypatch, reques
     monkeypatch.setattr(upload, "current_request", lambda: request_)
     files = {}
     with serve_hub(monkeypatch, files), pytest.raises(JobError, match="only from the computer"):
-        list(upload.upload_run(context, "vit", "me/my-vit", is_private=True))
+        upload_run(context, "vit", "me/my-vit")
     assert files == {}

@@ -6,9 +6,12 @@ contains `${...}`. Therefore, templates and styles contain no values, and the sc
 and numbers as text. The other scripts in this folder are shared by several views.
 """
 
+import base64
 import hashlib
 import io
 import itertools
+import math
+import mimetypes
 import os
 import tempfile
 import time
@@ -17,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import gradio as gr
 import numpy as np
@@ -38,10 +42,13 @@ CACHE_CHECK_INTERVAL = 64  # number of written files between two checks of the t
 CACHE_FULL_MESSAGE = (
     "The server cannot save this result. Free disk space on the server and try again."
 )
+# Smaller files are part of the answer, because each further request costs more time (see
+# benchmarks/log/2026-11-29-channel.md).
+MAX_INLINE_BYTES = 2**15
 _file_counter = itertools.count(1)  # number of written files
 JS_MOUNT = (
-    "vitdemo.loaded.then(({ components }) => "
-    "components.NAME.mount({ element, props, trigger, watch }));"
+    'vitdemo.load("components/NAME.js").then('
+    "({ mount }) => mount({ element, props, trigger, watch }));"
 )
 
 
@@ -60,11 +67,12 @@ class ImageFile:
 class CachedFile:
     """File of a payload; `make_content` is called if the cache has no file `name`.
 
-    The content of a name must not change.
+    The content of a name must not change. `size` is the number of bytes, if it is known.
     """
 
     name: str
     make_content: Callable[[], bytes]
+    size: float = math.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +84,22 @@ class NumbersFile:
 
     values: np.ndarray
     exact: bool = False
+
+
+class NamedFile(NamedTuple):
+    """File of a payload in a `folder` of the cache. The content of a name never changes.
+
+    `size` is an upper bound of the number of bytes.
+    """
+
+    folder: str
+    name: str
+    make_content: Callable[[], bytes]
+    size: float
+
+    @property
+    def media_type(self) -> str:
+        return mimetypes.guess_type(self.name)[0] or "application/octet-stream"
 
 
 class View(gr.HTML):
@@ -108,19 +132,23 @@ class View(gr.HTML):
         """Return None, since handlers read the user's choices from the event."""
 
     def postprocess(self, value):
-        return None if value is None else serialise_payload(value, partial(serve, self))
+        return None if value is None else serialise_payload(value, partial(serve_file, self))
 
 
-def serialise_payload(value, serve: Callable[[object], dict]) -> dict:
+def serialise_payload(value, serve: Callable[[NamedFile], dict]) -> dict:
     """Return `value` as a JSON text and a list of files: `{"text": str, "files": [file, ...]}`.
 
-    Each dataclass in `value` becomes the file that `serve` returns. The text refers to a file as
-    `{"file#": index in the list}`. At each event, gradio's frontend copies the values of all
-    components, number by number. A text is faster to copy than the thousands of numbers in a table.
+    Each dataclass in `value` becomes the file that `serve` returns, or {"url": data URL} if it is
+    small. The text refers to a file as `{"file#": index in the list}`. At each event, gradio's
+    frontend copies the values of all components, number by number. A text is faster to copy than
+    the thousands of numbers in a table.
     """
     files: list[dict] = []
 
-    def place(file) -> dict:
+    def place(value) -> dict:
+        file = name_file(value)
+        if file.size <= MAX_INLINE_BYTES:
+            return {"url": make_data_url(file)}
         files.append(serve(file))
         return {"file#": len(files) - 1}
 
@@ -128,28 +156,27 @@ def serialise_payload(value, serve: Callable[[object], dict]) -> dict:
     return {"text": orjson.dumps(value, place, options).decode(), "files": files}
 
 
-def serve(component: Component, file: object) -> dict:
-    """Serve a file of a payload with `serve_file`. Raises `TypeError` for other objects."""
-    return serve_file(component, *name_file(file))
+def make_data_url(file: NamedFile) -> str:
+    return f"data:{file.media_type};base64,{base64.b64encode(file.make_content()).decode()}"
 
 
-def name_file(file: object) -> tuple[str, str, Callable[[], bytes]]:
-    """Return folder, name and content of a payload's file. The content of a name never changes.
+def name_file(file: object) -> NamedFile:
+    """Return folder, name, content and size of a payload's file.
 
     Raises `TypeError` for other objects.
     """
     if isinstance(file, CachedFile):
-        return "files", file.name, file.make_content
+        return NamedFile("files", file.name, file.make_content, file.size)
     if isinstance(file, ImageFile):
         pixels = np.ascontiguousarray(file.pixels)
         key = repr(pixels.shape).encode() + pixels.tobytes()
         name = hash_name(key, ".png" if file.exact else ".jpg")
-        return "pictures", name, lambda: encode_image(pixels, file.exact)
+        return NamedFile("pictures", name, lambda: encode_image(pixels, file.exact), pixels.nbytes)
     if not isinstance(file, NumbersFile):
         raise TypeError
     numbers = torch.from_numpy(file.values)
     content = pack_matrices(numbers[(None,) * (4 - numbers.ndim)], exact=file.exact)
-    return "numbers", hash_name(content, ".bin"), lambda: content
+    return NamedFile("numbers", hash_name(content, ".bin"), lambda: content, len(content))
 
 
 def hash_name(content: bytes, suffix: str = "") -> str:
@@ -157,24 +184,24 @@ def hash_name(content: bytes, suffix: str = "") -> str:
     return hashlib.blake2b(content, digest_size=12).hexdigest() + suffix
 
 
-def serve_file(component: Component, folder: str, name: str, content: Callable[[], bytes]) -> dict:
-    """Serve the result of `content()` as a file that the browser can fetch.
+def serve_file(component: Component, file: NamedFile) -> dict:
+    """Serve a file that the browser can fetch.
 
-    The file is in `folder` of gradio's cache, which deletes old files. If there are many files,
-    `prune_cache` deletes the oldest files earlier. An existing file `name` is reused, so the
-    content of a name must not change. Raises `gr.Error` if the file cannot be written.
+    The file is in gradio's cache, which deletes old files. If there are many files, `prune_cache`
+    deletes the oldest files earlier. An existing file is reused. Raises `gr.Error` if the file
+    cannot be written.
     """
-    path = Path(component.GRADIO_CACHE) / folder / name
+    path = Path(component.GRADIO_CACHE) / file.folder / file.name
     try:
         os.utime(path)  # the cache deletes files by their modification time
     except FileNotFoundError:
         try:
-            _write_atomically(path, content())
+            _write_atomically(path, file.make_content())
             if next(_file_counter) % CACHE_CHECK_INTERVAL == 0:
                 prune_cache(path.parent)
         except OSError as error:
             raise gr.Error(f"{CACHE_FULL_MESSAGE} ({error.strerror})") from error
-    return FileData(path=str(path), orig_name=name).model_dump()
+    return FileData(path=str(path), orig_name=file.name).model_dump()
 
 
 def prune_cache(folder: Path) -> None:

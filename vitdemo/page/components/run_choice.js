@@ -29,20 +29,11 @@ export function mount({ element, props, trigger, watch }) {
       element,
     );
     element.querySelector("select").value = props.value ?? "";
-    if (isShared) shareModel();
+    if (isShared && !store.state.model) store.set({ model: props.value || null });
   }
 
   // The model of Explore is part of the view state.
   const isShared = Boolean(element.closest("#model"));
-  let drawn = null; // the drawn groups and the value; a change may come from Python, for example after a download
-
-  function shareModel() {
-    const { checkModels, set, state } = store;
-    const now = JSON.stringify([props.groups, props.value]);
-    if (!state.model || (drawn && drawn !== now && props.value)) set({ model: props.value || null });
-    if (drawn && drawn !== now) checkModels();
-    drawn = now;
-  }
 
   watch(["groups", "value", "warning"], draw);
   draw();

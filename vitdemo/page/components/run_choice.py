@@ -1,19 +1,15 @@
 """Menu of runs, grouped into models, unfinished runs, ablations and runs without weights.
 
-    model = RunChoice(group_runs(runs), label="Model", elem_id="results-model")
-    model.input(draw, inputs=model, outputs=...)  # draw(name: str | None)
+    setup.controls.add(keys.RESULTS_MODEL, RunChoice, group_runs(runs))
 
-A handler returns a run's name, or an update from `update_run_choices`. The HTML element `elem_id`
-contains the `<select>`.
+The value is a run's name. A payload changes the menu with `describe_run_choices`. The HTML element
+`elem_id` contains the `<select>`.
 """
 
 from collections.abc import Sequence
 
-import gradio as gr
-
 from vitdemo.metrics.recipe_ablation import find_ablations
 from vitdemo.page.components import View
-from vitdemo.page.state_key import MAX_TEXT_LENGTH
 from vitdemo.runs import Run
 
 RunGroups = Sequence[tuple[str, Sequence[str]]]  # label, names of its runs
@@ -82,25 +78,8 @@ class RunChoice(View):
             **looks | options,
         )
 
-    def preprocess(self, payload) -> str | None:
-        """Return the run name from the browser, or None. The run may no longer exist."""
-        return payload[:MAX_TEXT_LENGTH] or None if isinstance(payload, str) else None
-
     def postprocess(self, value: str | None) -> str | None:
         return value
-
-
-def update_run_choices(runs: Sequence[Run], current: str | None) -> tuple[dict, str | None]:
-    """Return an update of the menu to `runs`, and the choice: `current`, or the first run.
-
-    The update sets a value only if the choice changes, so that a later choice is not undone.
-    """
-    groups = group_runs(runs)
-    names = flatten_names(groups)
-    if current in names:
-        return gr.update(groups=groups), current
-    value = names[0] if names else None
-    return gr.update(groups=groups, value=value or ""), value
 
 
 def choose_run(runs: Sequence[Run], name: str, *, optional: bool = False) -> str:

@@ -1,7 +1,6 @@
 """Checkbox list of runs in collapsible groups, each with a checkbox for the whole group.
 
-    chosen = RunList(group_runs(runs), ["vit"], label="Runs", elem_id="runs")
-    chosen.input(draw, inputs=chosen, outputs=...)  # draw(names: list[str])
+    setup.controls.add(keys.CURVE_RUNS, RunList, group_runs(runs), ["vit"])
 
 With a text `more`, the list is a legend: the groups `shown` and all ticked runs are in one line,
 with the colours in `looks`. The other groups are hidden behind this text. `looks` maps a run to
@@ -14,7 +13,6 @@ from collections.abc import Mapping, Sequence
 
 from vitdemo.page.components import View
 from vitdemo.page.components.run_choice import RunGroups
-from vitdemo.page.state_key import MAX_NAMES, MAX_TEXT_LENGTH
 
 
 class RunList(View):
@@ -41,11 +39,6 @@ class RunList(View):
             own |= {"shown": self.shown, "more": more, "looks": self.looks}
         style = {"container": True, "elem_classes": "vd-choice"}
         super().__init__(list(value), **own, **style | options)
-
-    def preprocess(self, payload) -> list[str]:
-        """Return the run names from the browser. The runs may no longer exist."""
-        names = payload if isinstance(payload, list) else []
-        return [name[:MAX_TEXT_LENGTH] for name in names[:MAX_NAMES] if isinstance(name, str)]
 
     def postprocess(self, value: Sequence[str] | None) -> list[str]:
         return list(value or ())

@@ -2,7 +2,6 @@
 // its actions has its own element: if the actions change during a click, no other action is pressed.
 import { markup, nothing, render } from "../markup.js";
 import { CANCEL } from "../texts.js";
-import { createEventData } from "./shared.js";
 
 function drawProgressBar({ done, name, title }) {
   const percent = Math.round(100 * done);
@@ -13,14 +12,13 @@ function drawProgressBar({ done, name, title }) {
 // Return a function that draws rows in `root`, or the text `empty` without rows. A pressed button calls
 // `act({ action, name })`; the action "discard" asks for confirmation.
 export function createTaskRows(root, empty, act) {
-  const updateAction = createEventData();
   const items = new Map(); // { element, buttons (by action) } of each task, by name
   let rows = [];
   let asking = null; // name of the task whose deletion needs confirmation
 
   function choose(action, name) {
     asking = null;
-    act(updateAction({ action, name }));
+    act({ action, name });
   }
 
   function ask(name, isAsked) {

@@ -7,11 +7,10 @@ view needs only the attention matrices, the browser draws it without a request t
 from pathlib import Path
 
 import gradio as gr
-from PIL import Image
 
-from vitdemo.errors import ImageError
+from vitdemo.context import AppContext
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import add_view
+from vitdemo.page.bridge import add_view, load_square
 from vitdemo.page.components.offers import ExampleImages
 from vitdemo.page.components.run_choice import RunChoice, group_runs
 from vitdemo.page.explore import (
@@ -19,37 +18,45 @@ from vitdemo.page.explore import (
     class_attribution,
     image_input,
     inside,
+    more_models,
     perturbation,
     predictions,
     side_by_side,
 )
-from vitdemo.page.explore.more_models import MoreModelsPanel
-from vitdemo.page.explore.tab import CLASS_MAPS_SECTION, COMMON_DEPTH, DEFAULT_SECTION, CurrentImage
+from vitdemo.page.explore.tab import CLASS_ATTRIBUTION_SECTION, COMMON_DEPTH, DEFAULT_SECTION
 from vitdemo.page.feature import Feature, PageSetup, merge_features
 from vitdemo.page.gradio_patches import UncheckedSlider
 from vitdemo.page.image_sources import load_example_images
-from vitdemo.page.kit import LIGHT_QUEUE, MODEL_QUEUE, NO_API, NO_PROGRESS, add_download_button
+from vitdemo.page.kit import LIGHT_QUEUE, NO_API, NO_PROGRESS, add_download_button
 from vitdemo.publishing.maps_file import save_maps
+from vitdemo.page.view_state import ViewState
 
-TAB_ID, TITLE = "look", "Explore"
+TAB_ID, TITLE = "explore", "Explore"
 # Predictions come after the attention, whose forward pass they reuse.
+PARTS = (
+    *(image_input, attention_maps, predictions, class_attribution, side_by_side),
+    *(perturbation, inside),
+)
+
+
+def write_maps(context: AppContext, state: ViewState, folder: Path) -> Path:
+    """Write all maps of the image and the model. Raises `VitdemoError`."""
+    return Path(save_maps(context, state.model, load_square(context, state.image), folder))
+
+
 FEATURE = merge_features(
-    part.FEATURE
-    for part in (
-        *(image_input, attention_maps, predictions, class_attribution, side_by_side),
-        *(perturbation, inside),
-    )
+    [*(part.FEATURE for part in PARTS), Feature(downloads={"maps": write_maps})]
 )
 # Section id: title and layout function.
 SECTIONS = {
     DEFAULT_SECTION: ("Attention", attention_maps.build),
-    CLASS_MAPS_SECTION: ("Why this class?", class_attribution.build),
+    CLASS_ATTRIBUTION_SECTION: ("Why this class?", class_attribution.build),
     "hands": ("Change the image", perturbation.build),
     "inside": ("Inside the model", inside.build),
     "side": ("Side by side", side_by_side.build),
 }
 
-JS_SET_LAYER = "layer => vitdemo.loaded.then(({ store }) => store.takeLayer(layer))"
+JS_SET_LAYER = 'layer => vitdemo.loaded.then(({ controls }) => controls.takeInput("layer", layer))'
 COPY_FAILED = "not copied"
 JS_COPY_LINK = """async () => {
   try {
@@ -63,26 +70,24 @@ JS_COPY_LINK = """async () => {
 
 
 def build(setup: PageSetup) -> Feature:
-    with gr.Row(elem_id="look", equal_height=False):
-        with gr.Column(elem_id="look-at", scale=0, min_width=260):
-            image = build_image_column(setup)
-            more = MoreModelsPanel(setup)
-        with gr.Column(elem_id="look-into", min_width=300):
+    with gr.Row(elem_id="explore", equal_height=False):
+        with gr.Column(elem_id="explore-input", scale=0, min_width=260):
+            build_image_column(setup)
+            added = more_models.build(setup)
+        with gr.Column(elem_id="explore-sections", min_width=300):
             add_view("no_model", elem_id="no-model")
             build_choices(setup)
             with gr.Tabs(elem_id="sections", overflow_behavior="wrap") as setup.sections["section"]:
                 for name, (title, lay_out) in SECTIONS.items():
                     with gr.Tab(title, id=name):
                         lay_out(setup)
-            build_links(setup, image)
-    more.wire()
-    return FEATURE
+            build_links()
+    return merge_features([FEATURE, added])
 
 
-def build_image_column(setup: PageSetup) -> CurrentImage:
-    """Lay out the image, the examples to choose from, and the predictions; return the image."""
-    context, image = setup.context, CurrentImage()
-    image.context = context
+def build_image_column(setup: PageSetup) -> None:
+    """Lay out the image, the examples to choose from, and the predictions."""
+    context = setup.context
     add_view(image_input.VIEW, elem_id="picture")
     examples = ExampleImages(elem_id="offers")
     add_view(predictions.VIEW, elem_id="answers")
@@ -92,12 +97,11 @@ def build_image_column(setup: PageSetup) -> CurrentImage:
 
     for event in (setup.page.load, examples.others):
         event(load_examples, None, examples, **NO_PROGRESS, **LIGHT_QUEUE)
-    return image
 
 
 def build_choices(setup: PageSetup) -> None:
     """Lay out the menu of models and the slider of layers, which the store also updates."""
-    with gr.Row(elem_id="look-choices"):
+    with gr.Row(elem_id="explore-choices"):
         options = {"label": keys.MODEL.label, "elem_id": keys.MODEL.element, "min_width": 220}
         setup.shown["model"] = RunChoice(group_runs(setup.context.explainable_runs()), **options)
         options |= {"label": keys.LAYER.label, "elem_id": keys.LAYER.element}
@@ -107,25 +111,12 @@ def build_choices(setup: PageSetup) -> None:
     layer.input(None, layer, None, js=JS_SET_LAYER, **NO_PROGRESS)
 
 
-def build_links(setup: PageSetup, image: CurrentImage) -> None:
+def build_links() -> None:
     """Lay out the buttons below the sections: a link to the view, and all maps as a file."""
-
-    def write_maps(folder: Path, square: Image.Image | None, name: str) -> str:
-        return save_maps(setup.context, name, require_image(square), folder)
-
     with gr.Row():
         copy = gr.Button("Copy a link to this view", size="sm", elem_id="copy-link")
-        inputs = [image, setup.shown["model"]]
-        label = "Download all maps (.npz)"
-        add_download_button(label, "save-maps", write_maps, inputs, MODEL_QUEUE)
+        add_download_button("Download all maps (.npz)", "save-maps", "maps")
     copy.click(report_copy, copy, js=JS_COPY_LINK, **NO_API)
-
-
-def require_image(image: Image.Image | None) -> Image.Image:
-    """Return `image`. Raises `ImageError` if `image` is None (not chosen yet, or expired)."""
-    if image is None:
-        raise ImageError("No image is chosen. Choose an image first.")
-    return image
 
 
 def report_copy(said: str) -> None:

@@ -1,40 +1,15 @@
-"""Components of the Explore tab that several sections use: the image, the model and the layer."""
+"""Opening of the Explore tab: the start of the page, and links to an image."""
 
 import json
 
-from PIL import Image
-
 from vitdemo.context import AppContext
-from vitdemo.errors import VitdemoError
 from vitdemo.page import image_sources
-from vitdemo.page.bridge import Channel, load_square
 from vitdemo.page.feature import PageSetup
 from vitdemo.page.kit import NO_PROGRESS
-from vitdemo.page.view_state import parse_view_state
 
-DEFAULT_SECTION, CLASS_MAPS_SECTION = "heads", "why"
+DEFAULT_SECTION, CLASS_ATTRIBUTION_SECTION = "heads", "class-attribution"
 COMMON_DEPTH = 12  # layers of ViT-Tiny to ViT-Base
-JS_MIRROR_IMAGE = "vitdemo.loaded.then(({ store }) => store.mirrorImage(props));"
-JS_START = "() => vitdemo.loaded.then(({ store }) => store.start(SETTINGS))"
-
-
-class CurrentImage(Channel):
-    """Hidden component whose value is the image of the view state, as input of other tabs.
-
-    Handlers receive the RGB square, or None without a valid image. `context` loads the image.
-    """
-
-    context: AppContext  # not an argument, since gradio copies the arguments of components
-
-    def __init__(self):
-        super().__init__(JS_MIRROR_IMAGE, elem_id="current-image")
-
-    def preprocess(self, payload) -> Image.Image | None:
-        try:
-            state = parse_view_state({"image": payload, "model": ""})
-            return load_square(self.context, state.image)
-        except VitdemoError:
-            return None
+JS_START = "() => vitdemo.loaded.then(({ tabs }) => tabs.start(SETTINGS))"
 
 
 def describe_opening(context: AppContext, name: str | None) -> dict:
@@ -48,7 +23,7 @@ def describe_opening(context: AppContext, name: str | None) -> dict:
     return {
         "model": run.name if run else None,
         "unavailable": name if name and run is None else "",
-        "section": DEFAULT_SECTION if has_attention else CLASS_MAPS_SECTION,
+        "section": DEFAULT_SECTION if has_attention else CLASS_ATTRIBUTION_SECTION,
     }
 
 

@@ -25,8 +25,8 @@ from PIL.Image import Image
 
 from vitdemo.context import AppContext
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import CachedFile, ImageFile, describe_depth, load_square
-from vitdemo.page.components import encode_image, serialise_payload
+from vitdemo.page.bridge import describe_depth, load_square
+from vitdemo.page.components import NamedFile, serialise_payload
 from vitdemo.page.explore import attention_maps, predictions
 from vitdemo.page.feature import Report
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
@@ -122,15 +122,9 @@ def choose_options(state: ViewState) -> dict:
 def serialise(values: dict) -> str:
     """Return the data as JSON that is safe in a `<script>` element."""
 
-    def embed(file: object) -> dict:
-        if isinstance(file, ImageFile):
-            kind, content = "image/png", encode_image(file.pixels, exact=True)
-        elif isinstance(file, CachedFile):
-            kind, content = "application/octet-stream", file.make_content()
-        else:
-            raise TypeError
-        packed = base64.b64encode(gzip.compress(content, mtime=0)).decode()
-        return {"type": kind, "content": packed}
+    def embed(file: NamedFile) -> dict:
+        packed = gzip.compress(file.make_content(), mtime=0)
+        return {"type": file.media_type, "content": base64.b64encode(packed).decode()}
 
     saved = serialise_payload(values, embed)
     text = json.dumps({**json.loads(saved["text"]), "files": saved["files"]})

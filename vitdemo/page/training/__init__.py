@@ -5,11 +5,11 @@ from pathlib import Path
 
 import gradio as gr
 
+from vitdemo.context import AppContext
 from vitdemo.jobs import JobQueue
-from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import add_view
 from vitdemo.page.feature import Feature, PageSetup, merge_features
-from vitdemo.page.kit import LIGHT_QUEUE, add_download_button
+from vitdemo.page.kit import add_download_button
 from vitdemo.page.training import (
     curves,
     image_across_epochs,
@@ -22,11 +22,24 @@ from vitdemo.page.view_state import ViewState
 from vitdemo.report import get_report_name, render_report
 
 CURVES_TITLE = "Training progress"
-SAVE_REPORT_LABEL = "Save report (HTML)"
 
 
 TAB_ID, TITLE = "training", "Train"
-FEATURE = merge_features([curves.FEATURE, results.FEATURE])
+
+
+def write_report(context: AppContext, state: ViewState, folder: Path) -> Path:
+    """Write the report of the chosen runs."""
+    found = context.list_runs()[0]
+    shown = run_choice.choose_runs(found, state)
+    path = folder / get_report_name(shown)
+    text = render_report(shown, order=[run.name for run in found])
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+FEATURE = merge_features(
+    [curves.FEATURE, results.FEATURE, Feature(downloads={"report": write_report})]
+)
 
 
 def build(setup: PageSetup) -> Feature:
@@ -43,30 +56,19 @@ def build(setup: PageSetup) -> Feature:
     if setup.jobs is not None:
         image_across_epochs.build(setup)
     add_view(results.VIEW, elem_id="learning")
-
-    def write_report(folder: Path, selected: list[str]) -> str:
-        found = setup.context.list_runs()[0]
-        shown = run_choice.choose_runs(found, ViewState(None, "", {keys.CURVE_RUNS.name: selected}))
-        text = render_report(shown, order=[run.name for run in found])
-        path = folder / get_report_name(shown)
-        path.write_text(text, encoding="utf-8")
-        return str(path)
-
-    chosen = setup.controls[keys.CURVE_RUNS.name]
     with gr.Row(elem_classes="vd-filters"):
-        add_download_button(SAVE_REPORT_LABEL, "report", write_report, [chosen], LIGHT_QUEUE)
+        add_download_button("Save report (HTML)", "report", "report")
+    features = [FEATURE, make_feature(setup.jobs)]
     if setup.local_only:
         upload.build(setup)
-    return merge_features([FEATURE, make_feature(setup.jobs)])
+        features.append(upload.FEATURE)
+    return merge_features(features)
 
 
 def make_feature(jobs: JobQueue | None) -> Feature:
     """Return the functions that depend on the training jobs of the page."""
-    payloads = {run_choice.VIEW: partial(run_choice.payload, jobs)}
-    if jobs is not None:
-        payloads |= {
-            train_model.JOBS_VIEW: partial(train_model.jobs_payload, jobs),
-            train_model.LIVE_VIEW: partial(train_model.live_payload, jobs),
-            image_across_epochs.VIEW: partial(image_across_epochs.payload, jobs),
-        }
-    return Feature(payloads)
+    runs = Feature({run_choice.VIEW: partial(run_choice.payload, jobs)})
+    if jobs is None:
+        return runs
+    images = Feature({image_across_epochs.VIEW: partial(image_across_epochs.payload, jobs)})
+    return merge_features([runs, images, train_model.make_feature(jobs)])

@@ -32,7 +32,7 @@ import gradio as gr
 from PIL.Image import Image
 from torch import Tensor
 
-from vitdemo.analyses.class_maps import choose_first_map
+from vitdemo.analyses.class_attribution import choose_first_map
 from vitdemo.context import AppContext
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.explain import norms
@@ -210,7 +210,8 @@ def serve_set(name: str, heads: Tensor, classifier_rows: slice) -> dict:
     """Return files of `heads` (L, H, N, N), and a file of the mean over `classifier_rows`."""
 
     def make_file(suffix: str, matrices: Tensor) -> CachedFile:
-        return CachedFile(f"{name}-{suffix}.bin", lambda: pack_matrices(matrices))
+        size = BYTES_PER_FLOAT16 * matrices.numel()
+        return CachedFile(f"{name}-{suffix}.bin", lambda: pack_matrices(matrices), size)
 
     is_small = BYTES_PER_FLOAT16 * heads.numel() <= MAX_ATTENTION_FILE_BYTES
     parts = [heads] if is_small else heads.split(1)

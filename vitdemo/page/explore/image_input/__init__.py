@@ -32,7 +32,9 @@ def payload(context: AppContext, state: ViewState) -> dict:
     missing = state[keys.UNAVAILABLE_MODEL]
     exists = any(run.name == missing for run in context.list_runs()[0])
     return {
-        "image": CachedFile(hash_name(found.preview, ".img"), lambda: found.preview),
+        "image": CachedFile(
+            hash_name(found.preview, ".img"), lambda: found.preview, len(found.preview)
+        ),
         "size": list(found.size),
         "description": found.description,
         "missing": {"name": missing, "exists": exists} if missing else None,

@@ -4,13 +4,14 @@ Letters: C classes; cell (i, j) contains the images of class i that were predict
 tab has two views, whose payloads are:
 
     confusion_matrix: see `matrix_to_payload`
-    confusion_cell: {"title": blocks, "pictures": see `vitdemo.page.gallery`} of the chosen cell, or
+    confusion_cell: {"title": blocks, "images": see `vitdemo.page.gallery`} of the chosen cell, or
         {"run": name, "pairs": see `most_confused_cells`} without a cell
 
 The chosen cell is a text of the view state: the true and the predicted class, separated by a comma.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import gradio as gr
 import numpy as np
@@ -27,7 +28,7 @@ from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import add_view, document_payload, round_numbers
 from vitdemo.page.feature import Feature, PageSetup, ViewData
 from vitdemo.page.gallery import gallery_payload
-from vitdemo.page.kit import LIGHT_QUEUE, add_download_button
+from vitdemo.page.kit import add_download_button
 from vitdemo.page.results.models import MODELS, describe_menus, require_models
 from vitdemo.page.results.test_set import choose_context
 from vitdemo.page.view_state import ViewState, needs
@@ -67,20 +68,10 @@ def build(setup: PageSetup) -> None:
     with gr.Row(elem_id="confusion-settings", elem_classes="vd-filters"):
         setup.controls.add(keys.CELL_UNIT, gr.Radio)
         setup.controls.add(keys.ERRORS_ONLY, gr.Checkbox, min_width=150)
-    names = [key.name for key in (*MODELS, keys.CELL_UNIT, keys.ERRORS_ONLY)]
-
-    def save_png(folder, *values):
-        state = ViewState(None, "", dict(zip(names, values, strict=True)))
-        matrix = read_matrix(choose_context(setup.context, state), state, state[keys.ERRORS_ONLY])
-        path = folder / f"{matrix.file.replace('/', '-')}.png"
-        path.write_bytes(figure_to_png(plot_cells(matrix, matrix.title)))
-        return str(path)
-
-    settings = [setup.controls[name] for name in names]
     with gr.Row(elem_id="confusion-result"):
         with gr.Column():
             add_view("confusion_matrix", elem_id="confusion-matrix")
-            add_download_button("Save as PNG", "confusion-png", save_png, settings, LIGHT_QUEUE)
+            add_download_button("Save as PNG", "confusion-png", "confusion_matrix")
         with gr.Column():
             add_view("confusion_cell", elem_id="cell-pictures")
     with gr.Accordion("About", open=False, elem_classes="vd-about"):
@@ -112,11 +103,22 @@ def cell_payload(context: AppContext, state: ViewState) -> dict:
     query = ImageQuery(matrix.run, Filters("all", *cell), other)
     return {
         "title": document_payload(title),
-        "pictures": gallery_payload(context, query, int(state[keys.CELL_PAGE])),
+        "images": gallery_payload(context, query, int(state[keys.CELL_PAGE])),
     }
 
 
-FEATURE = Feature({"confusion_matrix": matrix_payload, "confusion_cell": cell_payload})
+def write_png(context: AppContext, state: ViewState, folder: Path) -> Path:
+    """Write the confusion matrix as an image. Raises `RunError`."""
+    matrix = read_matrix(choose_context(context, state), state, state[keys.ERRORS_ONLY])
+    path = folder / f"{matrix.file.replace('/', '-')}.png"
+    path.write_bytes(figure_to_png(plot_cells(matrix, matrix.title)))
+    return path
+
+
+FEATURE = Feature(
+    {"confusion_matrix": matrix_payload, "confusion_cell": cell_payload},
+    downloads={"confusion_matrix": write_png},
+)
 
 
 def read_matrix(context: AppContext, state: ViewState, errors_only: bool = False) -> ConfusionCells:
@@ -203,13 +205,13 @@ def cell_label(matrix: ConfusionCells, i: int, j: int) -> str:
     true, predicted = matrix.classes[i], matrix.classes[j]
     taken = f"true class {true}, predicted class {predicted}"
     count = int(matrix.counts[i, j])
-    pictures = f"{count:,} image{'' if count == 1 else 's'}"
+    images = f"{count:,} image{'' if count == 1 else 's'}"
     if matrix.other_counts is not None:
         theirs = int(matrix.other_counts[i, j])
-        return f"{taken}: {pictures} for {matrix.run}, {theirs:,} for {matrix.other}"
+        return f"{taken}: {images} for {matrix.run}, {theirs:,} for {matrix.other}"
     if matrix.unit == PREDICTED_PERCENTAGES:
         whole, everything = matrix.counts[:, j].sum(), f"all images predicted as {predicted}"
     else:
         whole, everything = matrix.counts[i].sum(), f"all {name_images(true, 2)}"
     share = f", {100 * count / whole:.1f}% of {everything}" if whole else ""
-    return f"{taken}: {pictures}{share}"
+    return f"{taken}: {images}{share}"

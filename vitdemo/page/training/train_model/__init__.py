@@ -5,7 +5,9 @@ bool}. The payload of the live curves is {"plots": plots that `createLinePlots` 
 "in_progress": bool}.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 
 import gradio as gr
 
@@ -19,18 +21,17 @@ from vitdemo.page.bridge import add_view
 from vitdemo.page.components.run_choice import choose_run, describe_run_choices
 from vitdemo.page.components.task_list import parse_task_action
 from vitdemo.page.data import download
-from vitdemo.page.feature import PageSetup, ViewData
-from vitdemo.page.kit import LIGHT_QUEUE, NO_PROGRESS, check_training_allowed, show_user_errors
-from vitdemo.page.training.train_model.form import (
-    JS_UPDATE_JOBS,
-    TrainingForm,
-)
+from vitdemo.page.feature import Feature, PageSetup, ViewData, merge_features
+from vitdemo.page.gradio_patches import current_request
+from vitdemo.page.kit import NO_PROGRESS, check_training_allowed
+from vitdemo.page.training.train_model import form
+from vitdemo.page.training.train_model.form import JOBS_VIEW, LIVE_VIEW
 from vitdemo.page.training.train_model.jobs import job_rows
 from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import read_history
 from vitdemo.runs.steps import read_steps
 
-JOBS_VIEW, LIVE_VIEW = "training_jobs", "live_curves"
+CHANGE = "training.change"
 PANEL_TITLE = "Train a model"
 TRAINING_DISABLED_MESSAGE = (
     "Training from this page is disabled because other computers can reach it. To enable it, "
@@ -42,7 +43,9 @@ OFFER = (
     "Train a model yourself. The page measures the training time on this machine before you start."
 )
 OFFER_LABEL = "Set up the training"
-JS_OPEN_FORM = "() => vitdemo.loaded.then(({ trainingJobs }) => trainingJobs.openForm())"
+JS_OPEN_FORM = (
+    '() => vitdemo.load("components/links.js").then(({ openTrainingForm }) => openTrainingForm())'
+)
 EVERYONE, THIS_COMPUTER = "everyone who can reach this page", "this computer only"
 MAX_CURVE_POINTS = 300  # maximum number of points per curve; a plot cannot show more
 LIVE_AXIS = "epochs trained"  # a fraction of an epoch for each logged step
@@ -56,7 +59,7 @@ def build(setup: PageSetup) -> None:
             gr.Markdown(OFFER)
             offer = gr.Button(OFFER_LABEL, variant="primary", size="sm", elem_id="set-up-training")
         offer.click(None, js=JS_OPEN_FORM, **NO_PROGRESS)
-    with gr.Accordion(PANEL_TITLE, open=False, elem_id="train-here") as panel:
+    with gr.Accordion(PANEL_TITLE, open=False, elem_id="train-here"):
         if setup.jobs is None:
             gr.Markdown(TRAINING_DISABLED_MESSAGE)
             return
@@ -65,19 +68,23 @@ def build(setup: PageSetup) -> None:
             TRAINING_ENABLED_MESSAGE.format(whom=whom, limits=setup.jobs.limits.description)
         )
         download.build_card("train-dataset")
-        form = TrainingForm(setup.context, setup.jobs, setup.controls)
-        rows = add_view(JOBS_VIEW, elem_id="trainings", events=["act"])
+        form.build(setup.controls)
+        add_view(JOBS_VIEW, elem_id="trainings")
         add_view(LIVE_VIEW, elem_id="live")
-    form.wire(panel)
 
-    @show_user_errors
-    def run_action(request: gr.Request, event: gr.EventData) -> None:
-        check_training_allowed(setup.jobs, request)
-        action, name = parse_task_action(event, list(JOB_ACTIONS))
-        JOB_ACTIONS[action](setup.jobs, name)
 
-    acted = rows.act(run_action, None, None, **NO_PROGRESS, **LIGHT_QUEUE)
-    acted.then(None, js=JS_UPDATE_JOBS, **NO_PROGRESS)
+def make_feature(jobs: JobQueue) -> Feature:
+    payloads = {JOBS_VIEW: partial(jobs_payload, jobs), LIVE_VIEW: partial(live_payload, jobs)}
+    own = Feature(payloads, actions={CHANGE: partial(change_job, jobs)})
+    return merge_features([own, form.TrainingForm(jobs).make_feature()])
+
+
+def change_job(jobs: JobQueue, context: AppContext, state: ViewState, fields: Mapping) -> list[str]:
+    """Pause, resume, stop or delete a training run. Raises `JobError`."""
+    check_training_allowed(jobs, current_request())
+    action, name = parse_task_action(fields, list(JOB_ACTIONS))
+    JOB_ACTIONS[action](jobs, name)
+    return [*form.CHANGED_VIEWS]
 
 
 @needs(keys.BASELINE_RUN)

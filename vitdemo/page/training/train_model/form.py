@@ -1,125 +1,135 @@
 """The form of a new training run: recipe, settings, baseline, guess and estimated cost.
 
-The form is not part of the view state, except the baseline.
+All values are keys of the view state. A new recipe writes its settings into the options. Payloads:
+
+    training_recipe: {"description": str}
+    training_cost: {"text": str, "is_measuring": bool}
 """
 
 import math
+import threading
+from collections.abc import Mapping
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, TimeoutError
 
 import gradio as gr
 
 from vitdemo.context import AppContext
-from vitdemo.errors import JobError, VitdemoError
+from vitdemo.errors import JobError
 from vitdemo.jobs import JobQueue
 from vitdemo.jobs.cost import estimate_training_cost
-from vitdemo.jobs.options import OPTIONS, PRESETS, TrainingOption, get_preset, preset_values
+from vitdemo.jobs.options import OPTIONS, get_preset, preset_values
 from vitdemo.jobs.state import ACTIVE_STATES
 from vitdemo.page import state_keys as keys
+from vitdemo.page.bridge import add_view
 from vitdemo.page.components.run_choice import RunChoice
-from vitdemo.page.kit import (
-    LIGHT_QUEUE,
-    LONG_QUEUE,
-    NO_PROGRESS,
-    Controls,
-    check_training_allowed,
-    show_user_errors,
-)
+from vitdemo.page.feature import Feature, ViewData
+from vitdemo.page.gradio_patches import current_request
+from vitdemo.page.kit import Controls, check_training_allowed
+from vitdemo.page.state_key import ChoiceKey
+from vitdemo.page.training import run_choice
+from vitdemo.page.view_state import ViewState, needs
+from vitdemo.training.recipes import Recipe
 
-DEFAULT_PRESET = next(iter(PRESETS))
-RECIPE_LABEL, SETTINGS_TITLE = "Recipe", "Recipe settings"
-NO_BASELINE_LABEL = "None (no guess)"
-GUESS_LABEL = "Expected gain"
-GUESS_PLACEHOLDER = "percentage points of validation accuracy, for example +2.5"
-START_LABEL = "Start training"
-STARTED_MESSAGE = "{name} is {state}."
-MEASURING_COST_MESSAGE = "Measuring the training time on this machine …"
-JS_UPDATE_JOBS = "() => vitdemo.loaded.then(({ trainingJobs }) => trainingJobs.update())"
+RECIPE_VIEW, COST_VIEW, START = "training_recipe", "training_cost", "training.start"
+JOBS_VIEW, LIVE_VIEW = "training_jobs", "live_curves"
+CHANGED_VIEWS = (JOBS_VIEW, LIVE_VIEW, run_choice.VIEW)  # after a run was started or changed
+SETTINGS = tuple(keys.TRAINING_OPTIONS.values())
+COST_SECONDS = 0.3  # seconds to wait for a cost, which is known sooner if the speed is known
+
+
+def build(controls: Controls) -> None:
+    controls.add(keys.TRAINING_RECIPE, gr.Radio)
+    add_view(RECIPE_VIEW, elem_id="preset-words")
+    with gr.Accordion("Recipe settings", open=False, elem_id="ingredients"), gr.Row():
+        for key in SETTINGS:
+            kind = gr.Dropdown if isinstance(key, ChoiceKey) else gr.Number
+            controls.add(key, kind, value=None, min_width=150)
+    with gr.Row():
+        with gr.Column(min_width=260):
+            controls.add(keys.BASELINE_RUN, RunChoice, [], nobody="None (no guess)")
+        with gr.Column(min_width=260):
+            placeholder = "percentage points of validation accuracy, for example +2.5"
+            controls.add(keys.EXPECTED_GAIN, gr.Textbox, placeholder=placeholder, max_length=20)
+    add_view(COST_VIEW, elem_id="cost")
+    add_view("training_start", elem_id="training-start")
 
 
 class TrainingForm:
-    """Components and event handlers of the form."""
+    """The functions of the form; costs are measured one after the other in the background."""
 
-    def __init__(self, context: AppContext, jobs: JobQueue, controls: Controls):
-        self.context, self.jobs = context, jobs
-        titles = [(preset.title, name) for name, preset in PRESETS.items()]
-        self.preset = gr.Radio(titles, value=DEFAULT_PRESET, label=RECIPE_LABEL, elem_id="preset")
-        self.preset_description = gr.Markdown(
-            PRESETS[DEFAULT_PRESET].description, elem_id="preset-words"
-        )
-        with gr.Accordion(SETTINGS_TITLE, open=False, elem_id="ingredients"), gr.Row():
-            begin = preset_values(DEFAULT_PRESET)
-            self.option_inputs = [
-                build_option_input(name, option, begin[name]) for name, option in OPTIONS.items()
-            ]
-        with gr.Row():
-            with gr.Column(min_width=260):
-                self.baseline = controls.add(
-                    keys.BASELINE_RUN, RunChoice, [], nobody=NO_BASELINE_LABEL
-                )
-            with gr.Column(min_width=260):
-                self.guess = gr.Textbox(
-                    label=GUESS_LABEL, placeholder=GUESS_PLACEHOLDER, max_length=20, elem_id="guess"
-                )
-        self.cost = gr.Markdown(MEASURING_COST_MESSAGE, elem_id="cost")
-        self.start_button = gr.Button(START_LABEL, variant="primary", elem_id="start-training")
+    def __init__(self, jobs: JobQueue):
+        self.jobs, self._pool, self._lock = jobs, ThreadPoolExecutor(1), threading.Lock()
+        self._costs: dict[str, Future[str]] = {}  # by settings
 
-    def wire(self, panel: gr.Accordion) -> None:
-        """Connect the events; the cost is estimated when the user opens `panel`."""
-        costs = {
-            "fn": self.estimate_cost,
-            "inputs": [self.preset, *self.option_inputs],
-            "outputs": self.cost,
-        }
-        often = NO_PROGRESS | LONG_QUEUE | {"trigger_mode": "always_last"}
-        gr.on([each.input for each in self.option_inputs] + [panel.expand], **costs, **often)
-        chosen = self.preset.input(
-            self.apply_preset,
-            self.preset,
-            [self.preset_description, self.cost, *self.option_inputs],
-            **NO_PROGRESS,
-            **LIGHT_QUEUE,
-        )
-        chosen.then(**costs, **often)
-        started = self.start_button.click(
-            self.start_job,
-            [self.preset, self.baseline, self.guess, *self.option_inputs],
-            None,
-            **NO_PROGRESS,
-            **LIGHT_QUEUE,
-        )
-        started.success(None, js=JS_UPDATE_JOBS, **NO_PROGRESS)
+    def make_feature(self) -> Feature:
+        payloads = {RECIPE_VIEW: describe_recipe, COST_VIEW: self.describe_cost}
+        return Feature(payloads, actions={START: self.start})
 
-    @show_user_errors
-    def apply_preset(self, preset) -> list:
-        values = preset_values(preset).values()
-        return [get_preset(preset).description, MEASURING_COST_MESSAGE, *values]
-
-    def estimate_cost(self, preset, *values) -> str:
-        if self.context.is_dataset_missing():
-            return ""  # the card above shows the reason
+    @needs(keys.TRAINING_RECIPE, *SETTINGS, unwatched=(keys.FILLED_RECIPE,))
+    def describe_cost(self, context: AppContext, state: ViewState) -> dict:
+        """Return the estimated cost of the settings, or that it is being measured."""
+        if context.is_dataset_missing():
+            return {"text": "", "is_measuring": False}  # the card above shows the reason
+        recipe = self.jobs.resolve_recipe(state[keys.TRAINING_RECIPE], read_settings(state))
+        future = self._measure_cost(context, recipe)
         try:
-            recipe = self.jobs.resolve_recipe(preset, dict(zip(OPTIONS, values, strict=True)))
+            text = future.result(COST_SECONDS)
+        except (TimeoutError, CancelledError):
+            return {"text": "", "is_measuring": True}
+        finally:
+            if future.done():
+                self._costs.pop(repr(recipe), None)
+        return {"text": text, "is_measuring": False}
+
+    def _measure_cost(self, context: AppContext, recipe: Recipe) -> "Future[str]":
+        """Return the cost that is being measured; only the last requested cost waits."""
+
+        def measure() -> str:
             images = self.jobs.count_training_images(recipe)
             busy = any(job.state in ACTIVE_STATES for job in self.jobs.list_jobs())
-            device = self.context.device
-            found = estimate_training_cost(recipe, images, device, busy=busy)
-            return found.description
-        except VitdemoError as error:
-            return str(error)
+            return estimate_training_cost(recipe, images, context.device, busy=busy).description
 
-    @show_user_errors
-    def start_job(self, request: gr.Request, preset, baseline, guess, *values) -> None:
-        check_training_allowed(self.jobs, request)
-        points = parse_guess(guess, baseline) if baseline else None
+        with self._lock:
+            if repr(recipe) not in self._costs:
+                for waiting in self._costs.values():
+                    waiting.cancel()
+                self._costs[repr(recipe)] = self._pool.submit(measure)
+            return self._costs[repr(recipe)]
+
+    def start(self, context: AppContext, state: ViewState, fields: Mapping) -> list[str]:
+        """Start a training run with the settings. Raises `VitdemoError`."""
+        check_training_allowed(self.jobs, current_request())
+        baseline, points = state[keys.BASELINE_RUN] or None, None
         if baseline:
-            self.context.find_run(baseline)  # the baseline must still exist
-        chosen = dict(zip(OPTIONS, values, strict=True))
-        job = self.jobs.start(preset, chosen, baseline, points)
-        gr.Info(STARTED_MESSAGE.format(name=job.name, state=job.state))
+            points = parse_guess(state[keys.EXPECTED_GAIN], baseline)
+            context.find_run(baseline)  # the baseline must still exist
+        job = self.jobs.start(state[keys.TRAINING_RECIPE], read_settings(state), baseline, points)
+        gr.Info(f"{job.name} is {job.state}.")
+        return [*CHANGED_VIEWS]
 
 
-def parse_guess(text: object, baseline: str) -> float:
+@needs(keys.TRAINING_RECIPE, unwatched=(keys.FILLED_RECIPE,))
+def describe_recipe(context: AppContext, state: ViewState) -> ViewData:
+    """Return the description of the recipe; a new recipe writes its settings into the options."""
+    recipe, controls = state[keys.TRAINING_RECIPE], {}
+    if state[keys.FILLED_RECIPE] != recipe:
+        values = {keys.TRAINING_OPTIONS[n].name: v for n, v in preset_values(recipe).items()}
+        values[keys.FILLED_RECIPE.name] = recipe
+        controls = {name: {"value": value} for name, value in values.items()}
+    return ViewData({"description": get_preset(recipe).description}, controls)
+
+
+def read_settings(state: ViewState) -> dict[str, object]:
+    """Return the values of all options, which `JobQueue.start` checks."""
+    recipe = state[keys.TRAINING_RECIPE]
+    if state[keys.FILLED_RECIPE] != recipe:  # the options have the values of another recipe
+        return preset_values(recipe)
+    return {name: state.get_unchecked(keys.TRAINING_OPTIONS[name]) for name in OPTIONS}
+
+
+def parse_guess(text: str, baseline: str) -> float:
     """Parse the guess, in percentage points. Raises `JobError` unless it is from -100 to 100."""
-    text = text.strip().replace("−", "-").replace(",", ".") if isinstance(text, str) else ""
+    text = text.strip().replace("−", "-").replace(",", ".")
     if not text:
         raise JobError(f"Enter a guess: the expected gain over {baseline}, in percentage points.")
     try:
@@ -131,14 +141,3 @@ def parse_guess(text: object, baseline: str) -> float:
             f"Invalid guess '{text[:20]}': enter percentage points from −100 to 100, such as +2.5."
         )
     return points
-
-
-def build_option_input(name: str, option: TrainingOption, value):
-    looks = {"label": option.label, "info": option.info or None, "min_width": 150,
-             "elem_id": f"option-{name.replace('_', '-')}"}  # fmt: skip
-    if option.choices:
-        words = option.choice_labels or map(str, option.choices)
-        return gr.Dropdown(list(zip(words, option.choices, strict=True)), value=value, **looks)
-    if option.kind is bool:
-        return gr.Dropdown([("on", True), ("off", False)], value=value, **looks)
-    return gr.Number(value, **looks)

@@ -1,21 +1,51 @@
-// The training runs that were started on the page, and live curves of one run.
+// The form of a training run, the runs that were started on the page, and live curves of one run.
 import { createLinePlots } from "../../components/line_plots.js";
 import { createTaskRows } from "../../components/task_rows.js";
-import { markup, render } from "../../markup.js";
+import { markup, nothing, render } from "../../markup.js";
+import { drawNotice } from "../../notices.js";
 import * as store from "../../store.js";
 
 const [POLL_SECONDS, IDLE_POLL_SECONDS] = [2, 10]; // seconds while a run is in progress, and otherwise
 const pollSeconds = ({ in_progress: isInProgress }) => (isInProgress ? POLL_SECONDS : IDLE_POLL_SECONDS);
 
+store.define("training_recipe", {
+  render: (element, { description }) => render(markup`<p>${description}</p>`, element),
+});
+
+store.define("training_cost", {
+  pollSeconds: ({ is_measuring: isMeasuring }) => (isMeasuring ? 1 : 0),
+  render: (element, { text, is_measuring: isMeasuring }) =>
+    render(
+      markup`<p role="status">${isMeasuring ? "Measuring the training time on this machine …" : text}</p>`,
+      element,
+    ),
+  showError: (element, error) => render(markup`<p role="status">${error}</p>`, element),
+});
+
+store.define("training_start", {
+  render(element) {
+    const draw = (error) =>
+      render(
+        markup`<button type="button" id="start-training" class="vd-download primary" @click=${() =>
+          store.act("training.start", {}, draw)}>Start training</button>${
+          error ? drawNotice(error) : nothing
+        }`,
+        element,
+      );
+    draw(null);
+  },
+});
+
 store.define("training_jobs", {
   pollSeconds,
-  create(element, { trigger }) {
-    render(markup`<p class="note" role="status"></p><div></div>`, element);
-    const [note, list] = element.children;
+  create(element) {
+    render(markup`<p class="note" role="status"></p><div></div><div></div>`, element);
+    const [note, problem, list] = element.children;
+    const showProblem = (error) => render(error ? drawNotice(error) : nothing, problem);
     const draw = createTaskRows(
       list,
       "No training run has been started on this page yet.",
-      (action) => trigger("act", action),
+      (fields) => store.act("training.change", fields, showProblem),
     );
     return {
       render: ({ rows, note: text }) => {
@@ -33,21 +63,3 @@ store.define("live_curves", {
     return { render: ({ plots }) => draw(plots) };
   },
 });
-
-// Request the runs again after the user started or changed a run.
-export const update = () => ["training_jobs", "live_curves", "training_runs"].forEach(store.invalidate);
-
-export function openPanel() {
-  const label = document.querySelector("#train-here .label-wrap");
-  if (label && !label.matches(".open")) label.click();
-}
-
-// Open the form with its first recipe. gradio adds the form when the panel is opened.
-export function openForm() {
-  openPanel();
-  if (!document.querySelector("#set-up-training")) return; // the panel explains why training is disabled
-  const preset = document.querySelector("#preset input");
-  if (!preset) return requestAnimationFrame(openForm);
-  if (!preset.checked) preset.click();
-  preset.focus({ preventScroll: true });
-}
