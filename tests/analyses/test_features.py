@@ -19,7 +19,7 @@ from tests.support.factories import (
 )
 from vitdemo import models
 from vitdemo.analyses import features
-from vitdemo.analyses.tsne import tsne, tsne_apart
+from vitdemo.analyses.tsne import compute_tsne, run_tsne_process
 from vitdemo.errors import DataError, RunError
 from vitdemo.models import build_model
 
@@ -100,11 +100,11 @@ def test_tsne_separates_distant_groups_and_is_deterministic():
     random = np.random.default_rng(0)
     groups = np.repeat(np.arange(3), 20)
     points = (30 * np.eye(60)[groups] + random.normal(size=(60, 60))).astype(np.float32)
-    embedding = tsne(points)
+    embedding = compute_tsne(points)
     assert embedding.shape == (60, 2)
     assert embedding.min() >= 0 and embedding.max() <= 1
     assert features.nearest_purity(features.pairwise_distances(embedding), groups) == 1
-    assert np.array_equal(embedding, tsne_apart(points, lambda: None))  # also in another process
+    assert np.array_equal(embedding, run_tsne_process(points, lambda: None))
 
 
 def test_tsne_is_cancellable():
@@ -117,13 +117,13 @@ def test_tsne_is_cancellable():
     points = np.random.default_rng(0).normal(size=(2000, 200)).astype(np.float32)  # takes seconds
     started = time.monotonic()
     with pytest.raises(Cancelled):
-        tsne_apart(points, cancel)
+        run_tsne_process(points, cancel)
     assert time.monotonic() - started < 2
 
 
 def test_error_in_the_tsne_process_is_raised():
     with pytest.raises(RuntimeError, match="allow_pickle"):
-        tsne_apart(np.array([None]), lambda: None)
+        run_tsne_process(np.array([None]), lambda: None)
 
 
 @pytest.mark.parametrize(

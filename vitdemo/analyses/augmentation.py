@@ -47,13 +47,13 @@ def apply_augmentations(
     squares = [to_uint8(crop_and_resize(image, side)) for image in images]
     pixels = torch.from_numpy(np.stack(squares))  # (B, 3, S, S) uint8
     found = [AugmentedImages("Original images", "", _uint8(pixels))]
-    for title, words, fields in _steps(recipe):
+    for title, description, fields in _steps(recipe):
         alone = Augmentation(**{name: getattr(recipe, name) for name in fields})
-        found.append(_apply_step(title, words, alone, pixels, names, seed))
+        found.append(_apply_step(title, description, alone, pixels, names, seed))
     if len(found) > 2:
-        words = f"The model is trained on these images.{describe_patch_dropout(recipe)}"
+        description = f"The model is trained on these images.{describe_patch_dropout(recipe)}"
         whole = Augmentation(**{f.name: getattr(recipe, f.name) for f in fields_of(Augmentation)})
-        found.append(_apply_step("All steps together", words, whole, pixels, names, seed))
+        found.append(_apply_step("All steps together", description, whole, pixels, names, seed))
     return found
 
 
@@ -116,27 +116,27 @@ def _steps(recipe: Recipe) -> list[tuple[str, str, tuple[str, ...]]]:
     """Return title, description and recipe fields of each augmentation step of `recipe`."""
     steps = []
     if recipe.crop_padding:
-        words = (
+        description = (
             f"The image is shifted by up to {recipe.crop_padding} pixels, with mirrored borders."
         )
-        steps.append(("Random crop", words, ("crop_padding",)))
+        steps.append(("Random crop", description, ("crop_padding",)))
     if recipe.flip:
-        words = "The image is mirrored horizontally with a probability of 50%."
-        steps.append(("Random flip", words, ("flip",)))
+        description = "The image is mirrored horizontally with a probability of 50%."
+        steps.append(("Random flip", description, ("flip",)))
     if recipe.policy != "none":
         steps.append(("Random operations", POLICY_TEXTS[recipe.policy], ("policy",)))
     if recipe.erasing:
-        words = (
+        description = (
             f"With a probability of {100 * recipe.erasing:g}%, a box with 2% to 33% of the image "
             "area is replaced by noise."
         )
-        steps.append(("Random erasing", words, ("erasing",)))
+        steps.append(("Random erasing", description, ("erasing",)))
     if recipe.cutout:
-        words = (
+        description = (
             f"A square of {recipe.cutout} × {recipe.cutout} pixels is replaced by the mean colour "
             "of the dataset."
         )
-        steps.append(("Cutout", words, ("cutout",)))
+        steps.append(("Cutout", description, ("cutout",)))
     if recipe.mixup or recipe.cutmix:
         steps.append((*_describe_mixing(recipe), ("mixup", "cutmix")))
     return steps
@@ -149,8 +149,8 @@ def _describe_mixing(recipe: Recipe) -> tuple[str, str]:
         parts["MixUp"] = f"MixUp (alpha {recipe.mixup:g}) blends the image with another image"
     if recipe.cutmix:
         parts["CutMix"] = f"CutMix (alpha {recipe.cutmix:g}) pastes a box from another image"
-    words = f"{', or '.join(parts.values())}. The targets are mixed in the same proportions."
+    description = f"{', or '.join(parts.values())}. The targets are mixed in the same proportions."
     if recipe.unmixed_epochs:
         last = format_with_noun(recipe.unmixed_epochs, "epoch")
-        words += f" The images are not mixed in the last {last}."
-    return " or ".join(parts), words
+        description += f" The images are not mixed in the last {last}."
+    return " or ".join(parts), description

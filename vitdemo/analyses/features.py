@@ -17,7 +17,7 @@ from PIL import Image
 from torch import Tensor
 
 from vitdemo import data, models
-from vitdemo.analyses.tsne import tsne_apart
+from vitdemo.analyses.tsne import run_tsne_process
 from vitdemo.context import AppContext
 from vitdemo.data import sample_stratified
 from vitdemo.data.image_files import crop_and_resize, to_uint8
@@ -245,7 +245,7 @@ def _compute_tsne(space: FeatureSpace, report: ProgressReport) -> np.ndarray:
         )
     if np.ptp(features, axis=0).max() == 0:
         raise DataError("All images have the same features. Choose another model for t-SNE.")
-    return tsne_apart(features, lambda: report(None, f"{space.name}: t-SNE"))
+    return run_tsne_process(features, lambda: report(None, f"{space.name}: t-SNE"))
 
 
 def find_neighbours(

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-WIDTH = 50  # number of principal components before t-SNE (van der Maaten & Hinton 2008)
+NUM_COMPONENTS = 50  # number of principal components before t-SNE (van der Maaten & Hinton 2008)
 PERPLEXITY = 30.0
 ITERATIONS = 1000
-LOOK = 0.25  # seconds between two checks for the end of the process
+POLL_SECONDS = 0.25  # seconds between two checks for the end of the process
 
 
 def reduce_to_plane(features: np.ndarray, max_iter: int = ITERATIONS) -> np.ndarray:
@@ -24,7 +24,7 @@ def reduce_to_plane(features: np.ndarray, max_iter: int = ITERATIONS) -> np.ndar
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
 
-    reduced = PCA(min(WIDTH, *features.shape), random_state=0).fit_transform(features)
+    reduced = PCA(min(NUM_COMPONENTS, *features.shape), random_state=0).fit_transform(features)
     perplexity = min(PERPLEXITY, (len(features) - 1) / 3)
     # Waiting threads spin. If another process uses one of two cores, two threads take 7 times as
     # long as one.
@@ -33,7 +33,7 @@ def reduce_to_plane(features: np.ndarray, max_iter: int = ITERATIONS) -> np.ndar
         return method.fit_transform(reduced)
 
 
-def tsne(features: np.ndarray) -> np.ndarray:
+def compute_tsne(features: np.ndarray) -> np.ndarray:
     """Map features (N, D) to points (N, 2) in 0..1 with t-SNE."""
     found = reduce_to_plane(features)
     low, high = found.min(0), found.max(0)
@@ -41,8 +41,8 @@ def tsne(features: np.ndarray) -> np.ndarray:
     return ((found - middle) / reach + 0.5).clip(0, 1)  # (N, 2)
 
 
-def tsne_apart(features: np.ndarray, waiting: Callable[[], None]) -> np.ndarray:
-    """Run `tsne` in another process; return points (N, 2).
+def run_tsne_process(features: np.ndarray, waiting: Callable[[], None]) -> np.ndarray:
+    """Run `compute_tsne` in another process; return points (N, 2).
 
     `waiting` is called until the process ends. An exception in `waiting` stops the process.
     """
@@ -54,7 +54,7 @@ def tsne_apart(features: np.ndarray, waiting: Callable[[], None]) -> np.ndarray:
             try:
                 while True:
                     try:
-                        work.wait(LOOK)
+                        work.wait(POLL_SECONDS)
                         break
                     except subprocess.TimeoutExpired:
                         waiting()
@@ -66,4 +66,4 @@ def tsne_apart(features: np.ndarray, waiting: Callable[[], None]) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    np.save(sys.argv[2], tsne(np.load(sys.argv[1])))
+    np.save(sys.argv[2], compute_tsne(np.load(sys.argv[1])))

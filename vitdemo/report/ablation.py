@@ -51,9 +51,9 @@ def gain_figure(ablation: RecipeAblation, width: float = PLOT_WIDTH) -> Figure:
         f"Gain in test accuracy compared with {ablation.baseline}, with 95% intervals, for each "
         "change to the recipe, sorted by validation gain"
     )
-    words = f"{MARKER_LEGEND} {SEED_MARKER_LEGEND}" if ablation.seed_repeats else MARKER_LEGEND
+    caption = f"{MARKER_LEGEND} {SEED_MARKER_LEGEND}" if ablation.seed_repeats else MARKER_LEGEND
     svg = figures.figure_to_svg(charts.plot_gains(ablation, width))
-    return Figure(title, f"{title}; the table below contains the values", svg, caption=words)
+    return Figure(title, f"{title}; the table below contains the values", svg, caption=caption)
 
 
 def gain_table_blocks(ablation: RecipeAblation) -> list[DocumentBlock]:

@@ -84,13 +84,13 @@ def name_direction(report: CalibrationReport) -> str:
 def describe_calibration(report: CalibrationReport) -> str:
     confidence, accuracy = 100 * report.mean_confidence, 100 * report.accuracy
     error = 100 * report.reliability.calibration_error
-    words = "This error is within the range expected by chance."
+    verdict = "This error is within the range expected by chance."
     if direction := name_direction(report):
-        words = f"The model is **{direction}**."
+        verdict = f"The model is **{direction}**."
     return (
         f"The mean confidence of {report.run} is {confidence:.1f}%, and {accuracy:.1f}% of its "
         f"predictions are correct. Its calibration error is **{error:.2f} percentage points**. "
-        f"{describe_chance_error(report.chance)} {words} Its loss is {report.loss:.3f} nats."
+        f"{describe_chance_error(report.chance)} {verdict} Its loss is {report.loss:.3f} nats."
         f"{describe_both_sides(report.reliability)}{describe_label_smoothing(report)}"
     )
 
@@ -126,7 +126,7 @@ def describe_label_smoothing(report: CalibrationReport) -> str:
     """Describe the label smoothing of an underconfident model, or return "" for other models."""
     if report.true_class_target == 1 or report.mean_confidence >= report.accuracy:
         return ""
-    words = (
+    sentence = (
         " The model was trained with label smoothing: the target probability of the true class was "
         f"{report.true_class_target:.2f}."
     )
@@ -136,8 +136,8 @@ def describe_label_smoothing(report: CalibrationReport) -> str:
         and scaled.temperature < 1
         and scaled.reliability.calibration_error < report.reliability.calibration_error
     ):
-        words += " A temperature below 1 reduces the underconfidence."
-    return words
+        sentence += " A temperature below 1 reduces the underconfidence."
+    return sentence
 
 
 def temperature_block(report: CalibrationReport, path: str) -> Text | Notice:
@@ -245,8 +245,8 @@ def bin_row(report: CalibrationReport, b: int) -> Row:
 def chance_cell(chance: ChanceCalibration, b: int) -> Cell:
     """Return a cell with the 95% range of the accuracy in bin `b` expected by chance."""
     band = 100 * chance.band[:, b]
-    words = DASH if np.isnan(band[0]) else f"{band[0]:.1f} to {band[1]:.1f}"
-    return Cell(words, interval=band)
+    text = DASH if np.isnan(band[0]) else f"{band[0]:.1f} to {band[1]:.1f}"
+    return Cell(text, interval=band)
 
 
 def percent_cell(share: float) -> Cell:

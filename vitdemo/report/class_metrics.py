@@ -48,7 +48,7 @@ def explain_metrics(report: ClassificationReport) -> list[DocumentBlock]:
 def class_metrics_table(report: ClassificationReport) -> Table:
     """Return the table of all metrics, one row per class, and two means."""
     columns = [
-        Column(METRIC_TITLES.get(name, "Support"), words) for name, words in METRIC_HELP.items()
+        Column(METRIC_TITLES.get(name, "Support"), text) for name, text in METRIC_HELP.items()
     ]
     macro, weighted = MEAN_ROW_HELP
     return Table(

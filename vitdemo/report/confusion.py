@@ -65,8 +65,8 @@ class ConfusionCells:
         if not self.image_counts[i, j] and (not self.other or self.has_different_images):
             return DASH  # a percentage of 0 images is undefined
         value, sign = self.values[i, j], "+" if self.other and self.values[i, j] else ""
-        words = f"{value:{sign},}" if self.unit == COUNTS else f"{100 * value:{sign}.1f}%"
-        return words.replace("-", "−")
+        text = f"{value:{sign},}" if self.unit == COUNTS else f"{100 * value:{sign}.1f}%"
+        return text.replace("-", "−")
 
 
 def compute_cells(

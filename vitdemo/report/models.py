@@ -63,7 +63,7 @@ def model_blocks(
     """
     texts = [_row_texts(row, (latencies or {}).get(row.name, ())) for row in rows]
     same = constant_columns(list(COLUMN_HELP), texts)
-    words = "; ".join(f"{name}: {text}" for name, text in same.items() if text not in ("", DASH))
+    values = "; ".join(f"{name}: {text}" for name, text in same.items() if text not in ("", DASH))
     hidden = {*same} if latencies is not None else {*same, *PAGE_COLUMNS}
     aside = [i for i, row in enumerate(rows) if row.name in folded]
     aside = aside if len(aside) < len(rows) else []
@@ -74,7 +74,7 @@ def model_blocks(
     return [
         *(Notice(row.problem) for row in rows if row.problem),
         Table(columns, texts, file="vitdemo-models", folded=aside, folded_label=FOLDED_LABEL),
-        *([Text(f"Same value for all models: {words}.", quiet=True)] if words else []),
+        *([Text(f"Same value for all models: {values}.", quiet=True)] if values else []),
     ]
 
 

@@ -132,8 +132,8 @@ def curve_legend(styles: Mapping[str, LineStyle]) -> Legend:
 
 def legend_entries(style: LineStyle, name: str = "") -> list[LegendEntry]:
     """Return the legend entries of validation, with `name`, and of training."""
-    words = " ".join(filter(None, (style.symbol, name, VALIDATION)))
-    return [LegendEntry(words, style.colour), LegendEntry(TRAINING, style.lighter, dashed=True)]
+    label = " ".join(filter(None, (style.symbol, name, VALIDATION)))
+    return [LegendEntry(label, style.colour), LegendEntry(TRAINING, style.lighter, dashed=True)]
 
 
 def curve_figures(
