@@ -115,12 +115,8 @@ def test_description_states_when_an_image_was_learned():
     expected = {
         (0, 1, 1): "The prediction is correct from epoch 2 on.",
         (1, 0, 1): "The prediction is correct from epoch 4 on; it became incorrect after epoch 2.",
-        (
-            1,
-            1,
-            0,
-        ): "The prediction was first correct after epoch 1, but incorrect at the end; it became "
-        "incorrect after epoch 4.",
+        (1, 1, 0): "The prediction was first correct after epoch 1, but incorrect at the end; "
+        "it became incorrect after epoch 4.",
         (0, 0, 0): "The prediction was incorrect after all of these epochs.",
     }
     for correct, text in expected.items():

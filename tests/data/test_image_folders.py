@@ -119,15 +119,6 @@ def test_other_files_are_skipped_and_a_note_names_them_once(put_pictures):
     ]
 
 
-def test_only_classes_without_a_test_folder_are_noted(put_pictures):
-    counts = {"train/cup": 2, "train/key": 2, "train/pen": 2, "test/cup": 1}
-    assert open_dataset(put_pictures(counts)).list_notes() == [
-        "test/ has no folder for these classes: key, pen."
-    ]
-    root = put_pictures(counts | {"test/key": 1, "test/pen": 1}, "whole")
-    assert open_dataset(root).list_notes() == []
-
-
 @pytest.mark.parametrize("part", ["train", "test"])
 def test_class_with_only_skipped_files_raises_an_error(put_pictures, part):
     root = put_pictures({f"{p}/{n}": 3 for p in ("train", "test") for n in ("cup", "key")})

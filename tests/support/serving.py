@@ -20,11 +20,7 @@ from unittest.mock import patch
 ROOT = Path(__file__).parents[2]
 # Tests connect to their page directly, even if the machine uses a proxy. A page gets one thread,
 # since two processes run tests at the same time.
-ENVIRONMENT = {
-    "NO_PROXY": "127.0.0.1,localhost",
-    "HF_HUB_OFFLINE": "1",
-    "OMP_NUM_THREADS": "1",
-}
+ENVIRONMENT = {"NO_PROXY": "127.0.0.1,localhost", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
 
 
 def free_port() -> int:

@@ -158,10 +158,7 @@ def _is_same_image(one: Image.Image, other: Image.Image | None) -> bool:
 
 
 def measure_accuracy_without_heads(
-    context: AppContext,
-    run: Run,
-    heads: Collection[HeadIndex],
-    mode: str = "mean",
+    context: AppContext, run: Run, heads: Collection[HeadIndex], mode: str = "mean"
 ) -> Iterator[AblationStep]:
     """Yield an `AblationStep` for each batch of test images; the last step contains the test.
 

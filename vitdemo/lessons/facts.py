@@ -41,13 +41,7 @@ from vitdemo.metrics.recipe_ablation import (
     find_ablations,
 )
 from vitdemo.metrics.training_progress import join_words, recipe_field, with_lineage_history
-from vitdemo.models import (
-    count_macs,
-    count_parameters,
-    get_family,
-    patch_side,
-    prefix_token_names,
-)
+from vitdemo.models import count_macs, count_parameters, get_family, patch_side, prefix_token_names
 from vitdemo.models.cost import count_attention_matrix_macs
 from vitdemo.runs import Run, find_pretraining
 
