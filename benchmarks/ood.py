@@ -14,7 +14,6 @@ not come from CIFAR-10. These photos show whether the scores also react to diffe
 the class. The output is Markdown; docs/results.md has the results.
 """
 
-import argparse
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ from sklearn.metrics import roc_auc_score
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.command import make_parser, run_program  # noqa: E402
 from vitdemo import data, models, runs  # noqa: E402
 from vitdemo.data.image_files import crop_and_resize, crop_visible_square, load_image, to_uint8  # noqa: E402
 from vitdemo.data.photos import example_files  # noqa: E402
@@ -94,18 +94,11 @@ def auroc(in_distribution: np.ndarray, out_of_distribution: np.ndarray) -> float
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
-    )
-    parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
-    parser.add_argument("--images", type=int, default=2000, help="number of test images")
-    parser.add_argument("--only", nargs="+", metavar="RUN", help="names of runs (default: all)")
+    parser = make_parser(__doc__, images=2000)
     parser.add_argument("--known", type=Path, help="folder class/image of photos of the classes")
     parser.add_argument(
         "--other", type=Path, nargs="+", help="folders of images that show none of the classes"
     )
-    parser.add_argument("--device", default="auto", help="auto, cuda, mps or cpu")
     args = parser.parse_args()
     source, device = data.open_dataset(args.data), choose_device(args.device)
     others = {folder.name: list_files(folder) for folder in args.other or []}
@@ -172,4 +165,4 @@ def print_known_accuracy(
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)
