@@ -107,12 +107,12 @@ export function createDrawing(element, showMessage) {
   }
 
   // Draw immediately, because a page has no next frame while it is printed.
-  function resize() {
+  function redraw() {
     if (!shown.trace || !findPart("where").offsetWidth) return;
     heads.show(shown.trace, getSelection(), true);
     draw();
   }
-  new ResizeObserver(resize).observe(findPart("beside"));
+  new ResizeObserver(redraw).observe(findPart("beside"));
 
   return { getTrace: () => shown.trace, getSelection, setTrace, follow, draw, drawSoon };
 }

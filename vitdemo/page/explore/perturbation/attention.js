@@ -3,7 +3,7 @@ import { describePeak, drawMapRow } from "../../components/maps.js";
 import { drawNotice } from "../../components/shared.js";
 import { render as draw } from "../../markup.js";
 import * as store from "../../store.js";
-import { getChosenLayer, reportRanking } from "./removal.js";
+import { getChosenLayer, sendRanking } from "./removal.js";
 
 const TITLES = {
   mean: (layer) => `Mean of the heads, layer ${layer}`,
@@ -25,12 +25,12 @@ function render(element, data) {
     images.map((each) => makePanel(each, ranking, run, layer))
   );
   draw(drawMapRow({ intro, panels }), element);
-  reportRanking({ data });
+  sendRanking({ data });
 }
 
 function showError(element, error) {
   draw(drawNotice(error), element);
-  reportRanking({ error });
+  sendRanking({ error });
 }
 
 store.define("changed_attention", { follows: ["layer"], render, showError });

@@ -11,8 +11,8 @@ const countToRemove = () => Math.max(Math.round(store.state.patches_per_click ??
 // The layer that the view shows; `order` contains the ranked patches of each layer.
 export const getChosenLayer = ({ order }) => Math.min(store.state.layer ?? Infinity, order.mean.length);
 
-// Report the ranking of the current image, or the `error` why there is none.
-export const reportRanking = (detail) =>
+// Send the ranking of the current image to its buttons, or the `error` why there is none.
+export const sendRanking = (detail) =>
   document.dispatchEvent(new CustomEvent(RANKED, { detail: { ...detail, key: getKey() } }));
 
 // Remove the same number of random patches instead: the baseline of the most attended patches.
