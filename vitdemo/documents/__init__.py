@@ -2,8 +2,8 @@
 
 A document is a list of blocks. A block is an instance of a class below, of `Table`, of `ImageRow`
 or of `MapRow`. The same blocks are drawn by `documents.js` of the page (see `payload.py`), and
-written to the report and to handouts (see `html.py`). In `Text`, `Bullets` and the title of
-`ProbabilityChange`, **two stars** mark bold text and `backticks` mark code.
+written to the report and to handouts (see `html.py`). In `Text` and `Bullets`, **two stars** mark
+bold text and `backticks` mark code.
 """
 
 from collections.abc import Mapping, Sequence
@@ -79,19 +79,6 @@ class Plots:
 
 
 @dataclass(frozen=True)
-class ProbabilityChange:
-    """Card that compares class probabilities (0 to 1) before and after a change.
-
-    Each row is (class, probability before, probability after). `heads` are the headings of the two
-    columns of probabilities.
-    """
-
-    title: str
-    rows: Sequence[tuple[str, float, float]]
-    heads: tuple[str, str] = ("before", "now")
-
-
-@dataclass(frozen=True)
 class PickList:
     """Numbered list of buttons; `items` maps the name that `pick` receives to the label."""
 
@@ -132,7 +119,6 @@ DocumentBlock = (
     | Legend
     | Figure
     | Plots
-    | ProbabilityChange
     | PickList
     | Download
     | Details
