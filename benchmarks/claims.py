@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.faithfulness import draw_test_images, draw_validation_images  # noqa: E402
 from vitdemo import data, runs  # noqa: E402
-from vitdemo.analyses.class_maps import choose_first_map, load_summaries  # noqa: E402
+from vitdemo.analyses.class_attribution import choose_first_map, load_summaries  # noqa: E402
 from vitdemo.analyses.head_ablation import predict_without_heads  # noqa: E402
 from vitdemo.analyses.knockout import predict_with_knockout  # noqa: E402
 from vitdemo.context import AppContext  # noqa: E402

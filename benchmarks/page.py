@@ -111,7 +111,7 @@ def main() -> None:
             time_model_change(page, watch, models[number % 2])
         time_pointing(page, watch, models[:2])
         page.get_by_role("tab", name="Change the image").click()
-        page.locator("#hands-picture img[src]").wait_for()
+        page.locator("#changed-image img[src]").wait_for()
         for number in range(args.count):
             time_patch_removal(page, watch, 3 * number)
         browser.close()
@@ -211,7 +211,7 @@ def time_pointing(page: Page, watch: Stopwatch, models: list[str]) -> None:
 
 def time_patch_removal(page: Page, watch: Stopwatch, cell: int) -> None:
     """Remove one more patch and measure the time until the predictions change."""
-    cells = page.locator("#hands-picture .cells button")
+    cells = page.locator("#changed-image .cells button")
     words = page.locator("#hands-answers").inner_text()
     watch.measure_action(
         "removed patch",

@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from vitdemo.analyses.architecture import load_model_parts  # noqa: E402
-from vitdemo.analyses.class_maps import compute_class_maps  # noqa: E402
+from vitdemo.analyses.class_attribution import compute_class_attribution  # noqa: E402
 from vitdemo.analyses.head_ablation import compute_head_effects  # noqa: E402
 from vitdemo.analyses.weights import compute_position_similarity, load_first_filters  # noqa: E402
 from vitdemo.context import AppContext  # noqa: E402
@@ -235,7 +235,7 @@ def check_quick_maps(
 ) -> list[str]:
     """Check fast class maps, logit lens and residual stream at the full image size."""
     quick = [m.name for m in list_methods(context.load_model(run)) if not m.is_slow]
-    drawn = compute_class_maps(context, run, image, include_slow=False)
+    drawn = compute_class_attribution(context, run, image, include_slow=False)
     check_maps({m.method.name: m.values for m in drawn.maps}, quick, grid)
     model, trace = context.load_model(run), context.trace_image(run, image)
     lens = compute_logit_lens(model, trace)
@@ -252,7 +252,9 @@ def check_slow_maps(context: AppContext, run: TimmRun, image: Image.Image) -> No
     """Check all class maps, maps of one class compared with another, and head ablation."""
     grid = (REDUCED_GRID_SIDE, REDUCED_GRID_SIDE)
     for against in (None, run.classes[-1]):
-        drawn = compute_class_maps(context, run, image, target=run.classes[0], against=against)
+        drawn = compute_class_attribution(
+            context, run, image, target=run.classes[0], against=against
+        )
         names = list(METHODS) if against is None else [m.method.name for m in drawn.maps]
         check_maps({m.method.name: m.values for m in drawn.maps}, names, grid)
     effects = compute_head_effects(context, run, image)
@@ -262,7 +264,7 @@ def check_slow_maps(context: AppContext, run: TimmRun, image: Image.Image) -> No
 def check_refusals(context: AppContext, run: TimmRun, image: Image.Image) -> None:
     """Check that a model without classes refuses all views that need a class."""
     computations = [
-        partial(f, context, run, image) for f in (compute_class_maps, compute_head_effects)
+        partial(f, context, run, image) for f in (compute_class_attribution, compute_head_effects)
     ]
     model, trace = context.load_model(run), context.trace_image(run, image)
     computations += [

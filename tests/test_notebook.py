@@ -14,7 +14,7 @@ from tests.support.factories import make_context, make_run, noise
 from tests.support.loops import call_in_loop
 from tests.support.serving import ROOT
 from vitdemo import notebook
-from vitdemo.analyses.class_maps import compute_class_maps, measure_faithfulness
+from vitdemo.analyses.class_attribution import compute_class_attribution, measure_faithfulness
 from vitdemo.context import AppContext
 from vitdemo.errors import ImageError, VitdemoError
 from vitdemo.explain.norms import head_norms, norms_to_weights, summed_head_norms
@@ -49,7 +49,9 @@ def test_results_equal_those_of_the_library(run, context):
     maps = vitdemo.attribute(str(run.path), IMAGE, run.classes[3])
     assert {values.shape for values in maps.values()} == {trace.grid}
     scores = vitdemo.faithfulness(str(run.path), IMAGE, run.classes[3])
-    asked = compute_class_maps(context, context.find_run("vit"), IMAGE, target=run.classes[3])
+    asked = compute_class_attribution(
+        context, context.find_run("vit"), IMAGE, target=run.classes[3]
+    )
     expected = measure_faithfulness(context, asked, IMAGE, fill="drop").scores  # the page's test
     assert set(maps) <= set(scores) == set(expected)
     for name, score in expected.items():

@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from vitdemo.analyses.class_maps import (
-    ClassMaps,
+from vitdemo.analyses.class_attribution import (
+    ClassAttribution,
     FaithfulnessScore,
-    compute_class_maps,
+    compute_class_attribution,
     measure_faithfulness,
 )
 from vitdemo.context import AppContext
@@ -105,7 +105,8 @@ def attribute(
     the class `against`. Raises `RunError` for an unknown class.
     """
     return {
-        each.method.name: each.values for each in _class_maps(model, image, target, against).maps
+        each.method.name: each.values
+        for each in _compute_attribution(model, image, target, against).maps
     }
 
 
@@ -119,16 +120,18 @@ def faithfulness(
     replaced by `fill`: see `vitdemo.explain.faithfulness.FILLS` (default: as on the page). Slow
     maps take some seconds each. Raises `RunError` for an unknown class or an unsupported `fill`.
     """
-    found = _class_maps(model, image, target, None)
+    found = _compute_attribution(model, image, target, None)
     fill = found.fills[0] if fill is None else fill
     return measure_faithfulness(get_context(), found, read_image(image), fill=fill).scores
 
 
-def _class_maps(
+def _compute_attribution(
     model: str, image: ImageSource, target: str | None, against: str | None
-) -> ClassMaps:
+) -> ClassAttribution:
     run = find_model(model)
-    return compute_class_maps(get_context(), run, read_image(image), target=target, against=against)
+    return compute_class_attribution(
+        get_context(), run, read_image(image), target=target, against=against
+    )
 
 
 @functools.cache

@@ -21,20 +21,23 @@ RULES = {
 CONTRAST_RULES = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
 # Closed tabs, and rows of folded tables that look like the rows above them.
 EXCLUDED = ("[role=tabpanel][style*='display: none']", "details tbody tr:nth-child(n+6)")
-EXPLORE_SECTIONS = ("why", "hands", "inside", "side")
+EXPLORE_SECTIONS = ("class-attribution", "hands", "inside", "side")
 RESULTS_SECTIONS = ("metrics", "confusion", "errors", "calibration", "compare")
 INSIDE_PARTS = ("one_head", "residual_stream", "ablation", "distance", "positions", "lens")
 TABS = (*RESULTS_SECTIONS, "lessons", "training", "data", "own")
 # Views, and the part of the page that is checked: the whole page once for each tab.
 VIEWS = {
-    "?tab=look&section=heads": "body",
-    **{f"?tab=look&section={section}": "#sections" for section in EXPLORE_SECTIONS},
-    **{f"?tab=look&section=inside&inside={part}": f"#part-{part}" for part in INSIDE_PARTS},
-    **{f"?tab=look&section=hands&hands={fold}": "#sections" for fold in ("sliders", "knockout")},
+    "?tab=explore&section=heads": "body",
+    **{f"?tab=explore&section={section}": "#sections" for section in EXPLORE_SECTIONS},
+    **{f"?tab=explore&section=inside&inside={part}": f"#part-{part}" for part in INSIDE_PARTS},
+    **{f"?tab=explore&section=hands&hands={fold}": "#sections" for fold in ("sliders", "knockout")},
     **{f"?tab={tab}": "body" for tab in TABS},
 }
 # Views with controls or drawings that no other view has; `--full` checks the other views too.
-SHORT = ("section=why", "hands=knockout", "inside=lens", "tab=confusion", "tab=training", "tab=own")
+SHORT = (
+    *("section=class-attribution", "hands=knockout", "inside=lens"),
+    *("tab=confusion", "tab=training", "tab=own"),
+)
 CHECKS = [
     pytest.param(view, place, marks=[] if view.endswith(SHORT) else pytest.mark.full)
     for view, place in VIEWS.items()
@@ -129,7 +132,7 @@ def test_view_has_no_violations(page, view, place):
 
 
 def test_chosen_tabs_have_contrast(page):
-    open_view(page, "?tab=look&section=heads")
+    open_view(page, "?tab=explore&section=heads")
     tabs = page.locator("[role=tab][aria-selected=true]:visible").all()
     assert tabs
     for scheme in each_scheme(page):
@@ -162,7 +165,7 @@ def check_choices(page: Page) -> None:
             assert each["isLarge"]
 
 
-@pytest.mark.parametrize("view", ["?tab=look&section=heads", "?tab=look&section=side"])
+@pytest.mark.parametrize("view", ["?tab=explore&section=heads", "?tab=explore&section=side"])
 def test_own_checkboxes_are_visible(page, view):
     open_view(page, view)
     page.evaluate(JS_UNFOLD)

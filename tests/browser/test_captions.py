@@ -14,8 +14,8 @@ PLOT = '<svg viewBox="0 0 10 10" xmlns="http://www.w3.org/2000/svg"><path d="M0 
 def test_numbers_of_a_map_cover_the_legend(shared_page):
     page = shared_page
     page.locator("#sections").get_by_role("tab", name="Why this class?").click()
-    page.locator("#why-maps summary", has_text="Numbers").first.click()
-    caption = page.locator("#why-maps .vd-cells caption").first
+    page.locator("#attribution-maps summary", has_text="Numbers").first.click()
+    caption = page.locator("#attribution-maps .vd-cells caption").first
     expect(caption).to_be_visible()
     expect(caption).not_to_have_css("background-color", TRANSPARENT)
 

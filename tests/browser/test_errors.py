@@ -220,7 +220,7 @@ def test_an_image_opens_class_maps_for_models_without_attention(open_page, teste
         expect(page.get_by_role("tab", name="Why this class?")).to_have_attribute(
             "aria-selected", "true"
         )
-        expect(page.locator("#why-maps figure").first).to_contain_text("Grad-CAM")
+        expect(page.locator("#attribution-maps figure").first).to_contain_text("Grad-CAM")
         page.close()
 
 

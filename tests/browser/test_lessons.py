@@ -26,12 +26,12 @@ def panel(page: Page):
 def check_view(page: Page, view: str) -> None:
     """Check that the page shows the view that the step opens."""
     query = {name: values[-1] for name, values in parse_qs(view[1:]).items()}
-    tab = query.get("tab", "look")
+    tab = query.get("tab", "explore")
     shown = page.locator("#tabs > .tabitem:visible, #tabs > [role=tabpanel]:visible").first
     expect(shown).to_be_visible()
-    if tab != "look":
-        return expect(page.locator("#look")).to_be_hidden()
-    expect(page.locator("#look")).to_be_visible()
+    if tab != "explore":
+        return expect(page.locator("#explore")).to_be_hidden()
+    expect(page.locator("#explore")).to_be_visible()
     if "model" in query:
         expect(page.locator("#model select")).to_have_value(query["model"])
     if "layer" in query:
@@ -40,9 +40,13 @@ def check_view(page: Page, view: str) -> None:
         expect(page.locator(f"#part-{query['inside']}")).to_be_visible()
     if "section" in query:
         if query["section"] == "hands" and "removed" not in query:  # also after an earlier step
-            expect(page.locator("#hands-picture .cells button").first).to_be_visible()
-            expect(page.locator("#hands-picture [aria-pressed=true]")).to_have_count(0)
-        selectors = {"heads": "#attention", "why": "#why-maps figure", "hands": "#hands-picture"}
+            expect(page.locator("#changed-image .cells button").first).to_be_visible()
+            expect(page.locator("#changed-image [aria-pressed=true]")).to_have_count(0)
+        selectors = {
+            "heads": "#attention",
+            "class-attribution": "#attribution-maps figure",
+            "hands": "#changed-image",
+        }
         expect(page.locator(selectors.get(query["section"], "#part")).first).to_be_visible()
 
 

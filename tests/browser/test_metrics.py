@@ -183,7 +183,7 @@ def test_url_contains_chosen_classes_with_commas_but_no_default(open_page, serve
         expect(names).to_have_text(["cat"])  # the class with the lowest F1
         expect(page.locator("#curve-classes")).to_contain_text("cat")
         assert "metrics.classes" not in page.url
-        page.evaluate("vitdemo.store.open('?tab=look')")  # as a lesson does
+        page.evaluate("vitdemo.store.open('?tab=explore')")  # as a lesson does
     open_tab(page, "Per-class metrics")
     for number, name in enumerate(["ship, small", "100%"], start=2):
         choose_option(page, "#curve-classes", name)

@@ -71,14 +71,15 @@ def test_url_restores_model_layer_rollout_and_image(open_views, shown_views):
     page.wait_for_url(re.compile(r"(?=.*layer=1)(?=.*discard=0.5)(?=.*picture=photo:tower)"))
 
 
-def test_url_selects_the_explained_class(open_page, page_url):
-    page = open_page(page_url + "?section=why&why=ship&not=cat")
-    expect(page.locator("#why-maps")).to_contain_text("Why ship and not cat?")
-    expect(page.locator("#why-class input")).to_have_value("ship")
-    expect(page.locator("#why-against input")).to_have_value("cat")
-    page = open_page(page_url + "?section=why&explained_class=<b>unicorn</b>")
+def test_former_url_selects_the_explained_class(open_page, page_url):
+    page = open_page(page_url + "?tab=look&section=why&why=ship&not=cat")
+    expect(page.locator("#attribution-maps")).to_contain_text("Why ship and not cat?")
+    expect(page.locator("#explained-class input")).to_have_value("ship")
+    expect(page.locator("#second-class input")).to_have_value("cat")
+    page.wait_for_url(re.compile("section=class-attribution"))
+    page = open_page(page_url + "?section=class-attribution&explained_class=<b>unicorn</b>")
     expect(page.get_by_text("has no class '<b>unicorn</b>'")).to_be_visible()
-    expect(page.locator("#why-maps figure")).not_to_have_count(0)  # for the predicted class
+    expect(page.locator("#attribution-maps figure")).not_to_have_count(0)  # for the predicted class
     page.wait_for_url(lambda url: "unicorn" not in url)
 
 
@@ -144,14 +145,14 @@ JS_START_TASK = """document.addEventListener("vitdemo:started", () => {
     "refused", [("model=nobody", "explained_class=unicorn"), ("picture=test:99",)]
 )
 def test_refused_values_of_the_url_do_not_cancel_a_task(refused, open_page, page_url):
-    query = f"?section=why&{'&'.join(refused)}"
+    query = f"?section=class-attribution&{'&'.join(refused)}"
     page = open_page(page_url + query, script=JS_START_TASK)
     page.wait_for_function("window.messages?.at(-1)?.end")
     end = page.evaluate("messages.at(-1)")
     assert not end.get("cancelled") and end["error"] is None
     assert get_selected_model(page) == "timm"
     page.evaluate("vitdemo.store.invalidate('class_attribution')")
-    expect(page.locator("#why-meter svg")).to_have_count(2)  # the result
+    expect(page.locator("#faithfulness-results svg")).to_have_count(2)  # the result
     page.wait_for_url(lambda url: not any(value in url for value in refused))
 
 

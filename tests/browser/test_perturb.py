@@ -39,15 +39,15 @@ def find_patch(page: Page, row: int, column: int):
 
 
 def find_removed_patches(page: Page):
-    return page.locator("#hands-picture [aria-pressed=true]")
+    return page.locator("#changed-image [aria-pressed=true]")
 
 
 def find_change_text(page: Page):
-    return page.locator("#hands-picture .words")
+    return page.locator("#changed-image .words")
 
 
 def get_image_url(page: Page) -> str:
-    return page.locator("#hands-picture img").get_attribute("src")
+    return page.locator("#changed-image img").get_attribute("src")
 
 
 def find_preset(page: Page, name: str):
@@ -65,7 +65,7 @@ def test_patches_are_removed_by_mouse_keyboard_and_buttons(section):
     page = section
     expect(page.locator("#hands-maps figure")).to_have_count(2)
     expect(page.locator("#hands-answers section")).to_have_count(3)
-    expect(page.locator("#hands-picture .cells button")).to_have_count(64)
+    expect(page.locator("#changed-image .cells button")).to_have_count(64)
     expect(find_change_text(page)).to_have_text(NO_CHANGES)
     expect(page.locator("#hands-answers .bars").first).to_be_visible()
     expect(page.locator("#hands-answers .both")).to_have_count(0)  # one bar per class
@@ -74,7 +74,7 @@ def test_patches_are_removed_by_mouse_keyboard_and_buttons(section):
     wait_until_idle(page)
     before, requests = get_image_url(page), record_model_requests(page)
     button_state = page.evaluate("""() => {
-        const button = document.querySelector("#hands-picture .cells button");
+        const button = document.querySelector("#changed-image .cells button");
         button.click();
         return [button.getAttribute("aria-pressed"), getComputedStyle(button).backgroundColor];
     }""")
@@ -105,14 +105,14 @@ def test_patches_are_removed_by_mouse_keyboard_and_buttons(section):
     expect(find_removed_patches(page)).to_have_count(16)
     page.get_by_role("button", name="Remove random patches").click()
     expect(find_change_text(page)).to_have_text("Current changes: 16 of 64 patches removed.")
-    pressed = page.locator("#hands-picture .cells button").evaluate_all(
+    pressed = page.locator("#changed-image .cells button").evaluate_all(
         "all => all.map(one => one.getAttribute('aria-pressed'))"
     )
     assert pressed.count("true") == 16
     page.get_by_role("button", name="Remove random patches").click()  # as many other patches
     page.wait_for_function(
         """before => {
-          const buttons = [...document.querySelectorAll("#hands-picture .cells button")];
+          const buttons = [...document.querySelectorAll("#changed-image .cells button")];
           const now = buttons.map(one => one.getAttribute("aria-pressed"));
           return now.join() !== before.join() && now.filter(one => one === "true").length === 16;
         }""",
@@ -167,7 +167,7 @@ def test_sliders_and_presets_change_the_image_and_reset_restores_it(section, tmp
     expect(find_change_text(section)).to_have_text("Current changes: 8 × 8 pieces shuffled.")
     first = get_image_url(section)
     section.get_by_role("button", name="New random seed").click()
-    expect(section.locator("#hands-picture img")).not_to_have_attribute("src", first)
+    expect(section.locator("#changed-image img")).not_to_have_attribute("src", first)
     reset_changes(section)
     find_preset(section, "Darken").click()
     expect(find_change_text(section)).to_contain_text("noise 25")
@@ -186,7 +186,7 @@ def test_sliders_and_presets_change_the_image_and_reset_restores_it(section, tmp
         first = get_image_url(section)
         Image.new("RGB", size, (90, 120, 20 * i)).save(tmp_path / f"{i}.png")
         upload(section, tmp_path / f"{i}.png")
-        expect(section.locator("#hands-picture img")).not_to_have_attribute("src", first)
+        expect(section.locator("#changed-image img")).not_to_have_attribute("src", first)
         for name in presets[2 * i : 2 * i + 2]:
             find_preset(section, name).click()
             expect(find_change_text(section)).not_to_have_text(NO_CHANGES)
@@ -211,8 +211,8 @@ def test_each_model_shows_its_attention_to_the_changed_image(section):
     expect(find_removed_patches(section)).to_have_count(2)
     choose_model(section, "timm")  # a new grid restores all patches
     section.get_by_role("radio", name="the model's own").check()
-    expect(section.locator("#hands-picture .cells button")).to_have_count(16)
-    expect(section.locator("#hands-picture .cells [tabindex='0']")).to_have_count(1)
+    expect(section.locator("#changed-image .cells button")).to_have_count(16)
+    expect(section.locator("#changed-image .cells [tabindex='0']")).to_have_count(1)
     expect(find_removed_patches(section)).to_have_count(0)
     find_patch(section, 4, 4).click()
     expect(find_change_text(section)).to_have_text("Current changes: 1 of 16 patches removed.")
@@ -239,7 +239,7 @@ def test_users_have_separate_patches_and_every_width_fits(open_page, page_url):
     for width in (390, 800, 1280):
         second.set_viewport_size({"width": width, "height": 900})
         assert fits_window(second)
-        image = second.locator("#hands-picture img")
+        image = second.locator("#changed-image img")
         image.scroll_into_view_if_needed()
         box = image.bounding_box()
         second.mouse.click(box["x"] + box["width"] * 6.5 / 8, box["y"] + box["height"] * 2.5 / 8)
@@ -320,7 +320,7 @@ def test_image_stays_in_view_next_to_the_sliders(open_page, page_url):
     page.locator("#hands-jpeg input[type=range]").scroll_into_view_if_needed()
     page.mouse.wheel(0, 300)
     page.wait_for_function("scrollY > 100")
-    image = page.locator("#hands-picture img").bounding_box()
+    image = page.locator("#changed-image img").bounding_box()
     assert 0 <= image["y"] < image["y"] + image["height"] <= 768
     fold = page.get_by_role("button", name="More changes")
     expect(fold).to_have_attribute("aria-expanded", "true")

@@ -43,7 +43,7 @@ DEPTHS = {"vit": 3, "timm": 2, "deep": 5, "resnet": 0}  # attention layers
 IMAGES = ("cat", "bus", "lion", "tower")
 SECTIONS = {
     "heads": "Attention",
-    "why": "Why this class?",
+    "class-attribution": "Why this class?",
     "hands": "Change the image",
     "inside": "Inside the model",
     "side": "Side by side",

@@ -65,10 +65,10 @@ def test_skeleton_names_the_data_that_it_waits_for(lost_page, relay, page_url):
     wait_until_drawn(page)
     relay.stop()
     page.locator("#sections").get_by_role("tab", name="Why this class?").click()
-    skeleton = page.locator("#why-maps [data-empty]")
+    skeleton = page.locator("#attribution-maps [data-empty]")
     expect(skeleton).to_have_attribute("data-waits", re.compile("Computing the attribution maps"))
     relay.start(page_url)
-    expect(page.locator("#why-maps figure").nth(1)).to_be_visible()
+    expect(page.locator("#attribution-maps figure").nth(1)).to_be_visible()
     expect(skeleton).to_have_count(0)
 
 

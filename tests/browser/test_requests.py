@@ -94,7 +94,7 @@ def point_at_patches(page) -> None:
 
 def open_explore_tab(page) -> None:
     open_tab(page, "Explore")
-    expect(page.locator("#look-choices")).to_be_visible()
+    expect(page.locator("#explore-choices")).to_be_visible()
 
 
 def open_inside(page) -> None:

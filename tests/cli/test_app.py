@@ -16,7 +16,7 @@ from PIL import Image
 from tests.support.factories import noise
 from tests.support.loops import call_in_loop
 from tests.support.serving import ROOT, free_port, run_server, serve
-from vitdemo.analyses.class_maps import compute_class_maps
+from vitdemo.analyses.class_attribution import compute_class_attribution
 from vitdemo.cli import app
 from vitdemo.data.image_files import crop_visible_square
 
@@ -83,11 +83,15 @@ def test_concurrent_why_requests_return_maps_of_their_model_and_class(page_url, 
             shown.find_run(name),
             crop_visible_square(IMAGE),
         )
-        maps = compute_class_maps(shown, run, image, target=target, against=against or None).maps
+        maps = compute_class_attribution(
+            shown, run, image, target=target, against=against or None
+        ).maps
         assert response["class"] == (f"{target} and not {against}" if against else target)
-        assert list(response["maps"]) == [class_map.method.name for class_map in maps]
-        for class_map in maps:
-            assert np.allclose(response["maps"][class_map.method.name], class_map.values, atol=1e-4)
+        assert list(response["maps"]) == [attribution_map.method.name for attribution_map in maps]
+        for attribution_map in maps:
+            assert np.allclose(
+                response["maps"][attribution_map.method.name], attribution_map.values, atol=1e-4
+            )
     with pytest.raises(AppError, match="'vit' has no class 'unicorn'"):
         client.predict(photo, "vit", "unicorn", "", api_name="/why")
 

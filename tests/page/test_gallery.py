@@ -47,7 +47,7 @@ def test_images_open_in_the_section_that_suits_the_model(shown, tmp_path):
     (make_run(tmp_path / "gone").path / WEIGHTS_FILE).unlink()
     cases = {
         "vit": {"model": "vit", "unavailable": "", "section": "heads"},
-        "resnet": {"model": "resnet", "unavailable": "", "section": "why"},
+        "resnet": {"model": "resnet", "unavailable": "", "section": "class-attribution"},
         "gone": {"model": None, "unavailable": "gone", "section": "heads"},
     }
     for name, opening in cases.items():

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from tests.support.factories import CLASSES, VIT, make_context, make_evaluation, make_run
-from vitdemo.analyses import class_maps
+from vitdemo.analyses import class_attribution
 from vitdemo.analyses.predictions import comparable_predictions
 from vitdemo.metrics.calibration import ReliabilityDiagram, describe_worst_bin
 from vitdemo.metrics.classification_report import compute_classification_report
@@ -157,12 +157,12 @@ def test_overlapping_tokens_are_not_described_as_patches(tmp_path, stem):
     assert ("The 4 × 4 × 3 = 48 values of a patch are projected" in text) == separate
     assert "a vector of 24 numbers" in text and "receives 16 patch tokens" in text
     assert ("also read a few pixels around each patch" in text) != separate
-    maps = class_maps.compute_class_maps(make_context(tmp_path), run, image)
+    maps = class_attribution.compute_class_attribution(make_context(tmp_path), run, image)
     assert ("drop" in maps.fills) == separate
 
 
 def test_strongest_patch_text_says_supports_or_opposes(tmp_path):
-    result = class_maps.compute_class_maps(
+    result = class_attribution.compute_class_attribution(
         make_context(tmp_path), make_run(tmp_path / "vit"), Image.new("RGB", (16, 16))
     )
     signed = next(m for m in result.maps if m.is_signed)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from vitdemo import data, models, runs
-from vitdemo.analyses.class_maps import choose_first_map
+from vitdemo.analyses.class_attribution import choose_first_map
 from vitdemo.analyses.predictions import available_predictions
 from vitdemo.context import read_test_accuracy
 from vitdemo.data.image_files import load_image

@@ -23,7 +23,7 @@ from tests.support.foreign_checkpoints import LABELS, compute_logits, make_tenso
 from tests.support.hub import serve_hub
 from vitdemo import data
 from vitdemo.analyses.architecture import load_model_parts
-from vitdemo.analyses.class_maps import compute_class_maps
+from vitdemo.analyses.class_attribution import compute_class_attribution
 from vitdemo.analyses.head_ablation import compute_head_effects
 from vitdemo.context import AppContext
 from vitdemo.data.image_files import crop_and_resize
@@ -143,7 +143,7 @@ def test_transformers_checkpoint_is_opened_and_explored(kind, tmp_path, monkeypa
     assert lens.patches.shape == (3, 16, 5)
     arrays = compute_all_maps(context, run, image).values()
     assert all(np.isfinite(array).all() for array in arrays if array.dtype.kind == "f")
-    maps = compute_class_maps(context, run, image, include_slow=False)
+    maps = compute_class_attribution(context, run, image, include_slow=False)
     assert run.classes[maps.target] == run.classes[int(expected.argmax())]
     assert all(np.isfinite(found.values).all() for found in maps.maps)
     assert load_model_parts(context, run)

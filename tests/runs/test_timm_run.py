@@ -16,7 +16,7 @@ from benchmarks import timm_sweep
 from tests.support.factories import make_run, noise
 from tests.support.hub import serve_hub
 from vitdemo.analyses.architecture import load_model_parts
-from vitdemo.analyses.class_maps import compute_class_maps
+from vitdemo.analyses.class_attribution import compute_class_attribution
 from vitdemo.analyses.head_ablation import compute_head_effects
 from vitdemo.cli import app
 from vitdemo.context import AppContext
@@ -297,7 +297,7 @@ def test_class_dependent_results_raise_run_error_without_labels(labelless):
     for compute, arguments in (
         *(
             (compute, (context, run, IMAGE))
-            for compute in (compute_head_effects, compute_class_maps)
+            for compute in (compute_head_effects, compute_class_attribution)
         ),
         *((compute, (model, trace)) for compute in (compute_logit_lens, compute_logit_attribution)),
     ):

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import gradio as gr
 from PIL import Image
 
-from vitdemo.analyses.class_maps import compute_class_maps as maps_of_class
+from vitdemo.analyses.class_attribution import compute_class_attribution as maps_of_class
 from vitdemo.context import AppContext
 from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.errors import ImageError, RunError

@@ -69,18 +69,23 @@ class StateKey(Generic[T]):
 
 @dataclass(frozen=True)
 class TextKey(StateKey[str]):
-    """A text, for example the name of a run. The payload function checks the text."""
+    """A text, for example the name of a run. The payload function checks the text.
+
+    Old links contain `former_values`, which map to the new ones.
+    """
 
     kind = "text"
     start: str = ""
     _: KW_ONLY
     max_length: int = MAX_TEXT_LENGTH
+    former_values: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def read(self, value: object) -> str:
         return value[: self.max_length] if isinstance(value, str) else self.start
 
     def describe(self) -> dict:
-        return {**super().describe(), "maxLength": self.max_length}
+        texts = {"maxLength": self.max_length, "formerValues": self.former_values}
+        return {**super().describe(), **texts}
 
 
 @dataclass(frozen=True)

@@ -590,11 +590,11 @@ const MAX_TEXT = 200; // characters of a text in the URL
 
 // Parse the text of a URL for a state key; undefined if it is invalid.
 function parseText(name, text) {
-  const { kind, low, high, step, choices, maxLength } = controls[name] ?? keys[name];
+  const { kind, low, high, step, choices, maxLength, formerValues } = controls[name] ?? keys[name];
   if (kind === "flag") return { true: true, false: false }[text];
   if (kind === "choice") return choices.find((value) => String(value) === text);
   if (kind === "names") return text ? parseNames(text) : undefined;
-  if (kind === "text") return text.slice(0, maxLength);
+  if (kind === "text") return formerValues[text] ?? text.slice(0, maxLength);
   const number = Number(text);
   const isValid = text.trim() && number >= low && number <= high && (step !== 1 || Number.isInteger(number));
   return isValid ? number : undefined;

@@ -193,7 +193,7 @@ def test_neighbours_are_shown_once_the_features_are_computed(context):
     row = found["blocks"][-1]
     assert row["items"][0]["pick"] == "3"
     assert len(row["items"]) == 8
-    assert (found["open"]["model"], found["open"]["section"]) == ("resnet", "why")
+    assert (found["open"]["model"], found["open"]["section"]) == ("resnet", "class-attribution")
 
 
 def test_without_a_dataset_payloads_and_tasks_raise_an_error(shown):

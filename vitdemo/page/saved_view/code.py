@@ -6,7 +6,7 @@ and prints the values, so that it shows a result as a script and in a notebook.
 
 import re
 
-from vitdemo.analyses.class_maps import choose_first_map
+from vitdemo.analyses.class_attribution import choose_first_map
 from vitdemo.context import AppContext
 from vitdemo.data.photos import OURS
 from vitdemo.explain.image_trace import ImageTrace

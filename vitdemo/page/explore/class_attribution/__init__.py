@@ -2,8 +2,9 @@
 
 The payload:
 
-    {"row": MapRow of the maps, "names": [method, ...], "styles": {method: {"colour", "sign"} of its
-     curves}, "scores": see `score_payload`, "has_slow": whether slow maps or their checks are missing,
+    {"run": str, "target": class, "against": second class or None, "problem": str,
+     "probabilities": those of both classes, "seen": file, "maps": see `describe_map`,
+     "scores": see `score_payload`, "has_slow": whether slow maps or their checks are missing,
      "results": blocks of curves, numbers and explanations}
 
 The payload contains only slow maps and results of the faithfulness test that are in the cache. Two
@@ -12,20 +13,27 @@ tasks compute the missing maps and results.
 
 import gradio as gr
 
-from vitdemo.analyses.class_maps import (
-    ClassMaps,
-    compute_class_maps,
+from vitdemo.analyses.class_attribution import (
+    AttributionMap,
+    ClassAttribution,
+    compute_class_attribution,
     measure_faithfulness,
 )
 from vitdemo.context import AppContext
+from vitdemo.documents.payload import blocks_to_json
 from vitdemo.errors import RunError
 from vitdemo.explain.attributions import OnStep, list_methods
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import add_view, document_payload, load_square
+from vitdemo.page.bridge import (
+    ImageFile,
+    add_view,
+    document_payload,
+    load_square,
+    round_numbers,
+)
 from vitdemo.page.explore.class_attribution.blocks import (
     FILL_LABELS,
     METHOD_STYLES,
-    class_map_row,
     label_fill,
     result_blocks,
     score_payload,
@@ -37,6 +45,7 @@ from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 
 VIEW = "class_attribution"
+PROBABILITY_DIGITS = 6
 
 
 def build(setup: PageSetup) -> None:
@@ -46,8 +55,8 @@ def build(setup: PageSetup) -> None:
             choices = [(label, key.start), *classes]
             setup.controls.add(key, UncheckedDropdown, choices, value=key.start)
         setup.controls.add(keys.PATCH_REPLACEMENT, UncheckedDropdown)
-    add_view(VIEW, elem_id="why-maps")
-    add_view(VIEW, elem_id="why-meter")
+    add_view(VIEW, elem_id="attribution-maps")
+    add_view(VIEW, elem_id="faithfulness-results")
 
 
 def list_first_classes(setup: PageSetup) -> list[str]:
@@ -59,18 +68,20 @@ def list_first_classes(setup: PageSetup) -> list[str]:
 
 @needs(keys.IMAGE, keys.MODEL, keys.EXPLAINED_CLASS, keys.SECOND_CLASS, keys.PATCH_REPLACEMENT)
 def payload(context: AppContext, state: ViewState) -> ViewData:
-    found, problem = load_class_maps(context, state, include_slow=False)
+    found, problem = load_class_attribution(context, state, include_slow=False)
     fill = choose_fill(found, state)
     known = found.cached_results.get(fill)
-    (row,) = document_payload([class_map_row(found, fill, problem)])
+    target, against = found.target, found.against
+    indices = [target] if against is None else [target, against]
     return ViewData(
         {
-            "row": row,
-            "names": [each.method.name for each in found.maps],
-            "styles": {
-                name: {"colour": style.colour, "sign": style.symbol}
-                for name, style in METHOD_STYLES.items()
-            },
+            "run": found.run.name,
+            "target": found.run.classes[target],
+            "against": None if against is None else found.run.classes[against],
+            "problem": problem,
+            "probabilities": round_numbers(found.probabilities[indices], PROBABILITY_DIGITS),
+            "seen": ImageFile(found.input_image),
+            "maps": [describe_map(found, each, fill) for each in found.maps],
             "scores": score_payload(known),
             "has_slow": has_missing_maps(context, found),
             "results": document_payload(result_blocks(found, known)),
@@ -84,16 +95,35 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
     )
 
 
+def describe_map(maps: ClassAttribution, attribution_map: AttributionMap, fill: str) -> dict:
+    """Return the values of a map, and the measurement if it is among the best maps on average."""
+    method = attribution_map.method
+    best = None
+    if method.name in maps.best_maps(fill):
+        measured = maps.summaries[fill]
+        best = {"count": measured.pictures, "part": measured.part, "steps": measured.steps}
+    return {
+        "name": method.name,
+        "title": method.title,
+        "colour": METHOD_STYLES[method.name].colour,
+        "sign": METHOD_STYLES[method.name].symbol,
+        "values": blocks_to_json(attribution_map.values, ImageFile),
+        "signed": attribution_map.is_signed,
+        "is_class_specific": method.is_class_specific,
+        "best": best and {**best, "fill": FILL_LABELS[fill].lower()},
+    }
+
+
 def compute_slow_maps(context: AppContext, state: ViewState, report: Report) -> None:
     """Compute the slow maps, then check how they depend on the class and the classifier head."""
     on_step = add_text(report, "Computing slow maps")
-    load_class_maps(context, state, include_slow=True, on_step=on_step)
+    load_class_attribution(context, state, include_slow=True, on_step=on_step)
     on_step = add_text(report, "Testing dependence on class and classifier head")
-    load_class_maps(context, state, include_slow=True, check_slow=True, on_step=on_step)
+    load_class_attribution(context, state, include_slow=True, check_slow=True, on_step=on_step)
 
 
 def run_faithfulness_test(context: AppContext, state: ViewState, report: Report) -> None:
-    found, _ = load_class_maps(context, state, include_slow=False)
+    found, _ = load_class_attribution(context, state, include_slow=False)
     on_step = add_text(report, "Running the faithfulness test")
     image, fill = load_square(context, state.image), choose_fill(found, state)
     measure_faithfulness(context, found, image, fill=fill, on_step=on_step)
@@ -109,20 +139,22 @@ def add_text(report: Report, text: str) -> OnStep:
     return lambda done, total: report(done, total, text)
 
 
-def load_class_maps(context: AppContext, state: ViewState, **options) -> tuple[ClassMaps, str]:
+def load_class_attribution(
+    context: AppContext, state: ViewState, **options
+) -> tuple[ClassAttribution, str]:
     """Return the maps of the view state, and a message if a chosen class is unsuitable.
 
     If the model does not have a chosen class, or if both classes are equal, there is no second
-    class. For `options`, see `compute_class_maps`.
+    class. For `options`, see `compute_class_attribution`.
     """
     run, image = context.find_run(state.model), load_square(context, state.image)
     classes = {"target": state[keys.EXPLAINED_CLASS], "against": state[keys.SECOND_CLASS]}
     chosen = {name: value or None for name, value in classes.items()}
     try:
-        return compute_class_maps(context, run, image, **chosen, **options), ""
+        return compute_class_attribution(context, run, image, **chosen, **options), ""
     except RunError as error:
         target = choose_target(run, state) or None
-        return compute_class_maps(context, run, image, target=target, **options), str(error)
+        return compute_class_attribution(context, run, image, target=target, **options), str(error)
 
 
 def choose_target(run: Run, state: ViewState) -> str:
@@ -131,7 +163,7 @@ def choose_target(run: Run, state: ViewState) -> str:
     return chosen if chosen in run.classes else ""
 
 
-def has_missing_maps(context: AppContext, maps: ClassMaps) -> bool:
+def has_missing_maps(context: AppContext, maps: ClassAttribution) -> bool:
     """Return whether `compute_slow_maps` would compute slow maps or their checks."""
     slow = [each for each in list_methods(context.load_model(maps.run)) if each.is_slow]
     checks = {each.method.name: each.head_check for each in maps.maps}
@@ -139,14 +171,14 @@ def has_missing_maps(context: AppContext, maps: ClassMaps) -> bool:
     return not is_checked or any(each.name not in checks for each in slow)
 
 
-def choose_fill(maps: ClassMaps, state: ViewState) -> str:
+def choose_fill(maps: ClassAttribution, state: ViewState) -> str:
     """Return the chosen replacement for removed patches, or the first that the model supports."""
     chosen = state[keys.PATCH_REPLACEMENT]
     return chosen if chosen in maps.fills else maps.fills[0]
 
 
 def control_updates(
-    maps: ClassMaps, target: str, fill: str, true_class: str | None = None
+    maps: ClassAttribution, target: str, fill: str, true_class: str | None = None
 ) -> dict[str, dict]:
     """Return the choices and the values of both class lists and of the replacement.
 

@@ -3,14 +3,14 @@
 import numpy as np
 
 from vitdemo import figures
-from vitdemo.analyses.class_maps import (
+from vitdemo.analyses.class_attribution import (
     BETTER_THAN_BASELINES,
     NOT_BETTER_THAN_CENTRE,
     NOT_BETTER_THAN_COPIES,
     NOT_BETTER_THAN_EDGES,
     NOT_BETTER_THAN_RANDOM,
-    ClassMap,
-    ClassMaps,
+    AttributionMap,
+    ClassAttribution,
     FaithfulnessResult,
 )
 from vitdemo.documents import (
@@ -24,7 +24,7 @@ from vitdemo.documents import (
     Plots,
     Text,
 )
-from vitdemo.documents.maps import MapPanel, MapRow, describe_peak
+from vitdemo.documents.maps import describe_peak
 from vitdemo.documents.table import Column, Table
 from vitdemo.explain.attributions import METHODS
 from vitdemo.explain.faithfulness import (
@@ -41,11 +41,6 @@ from vitdemo.metrics import DASH, format_signed, format_signed_range
 from vitdemo.page.state_keys import PATCH_REPLACEMENT
 from vitdemo.runs import Run
 
-BADGE_HELP = (
-    "On {count} {part} images, no other map of this model scored significantly higher. This map "
-    "scored significantly higher than the centre-first baseline and the edge map (paired t-tests "
-    "with Holm's correction, p < 0.05; replacement: {fill}; {steps} steps)"
-)
 FILL_LABELS = PATCH_REPLACEMENT.choices
 # Colours with a contrast of at least 2.9:1 to the background
 METHOD_COLOURS = (*COLOURS, ("#d0576b", "#e0808f"))
@@ -124,68 +119,15 @@ ABOUT_CHECKS = (
 MAPS_NOT_MEASURED_MESSAGE = 'Not measured yet: {titles}. Press "Test faithfulness".'
 
 
-def class_map_row(answer: ClassMaps, fill: str, message: str = "") -> MapRow:
-    """Return all attribution maps as a row with badges; the `message` is shown above the maps."""
-    classes, chance = answer.run.classes, answer.probabilities
-    asked = (
-        f"Why {answer.class_text}? {answer.run.name} predicts "
-        f"{format_class_probability(classes, chance, answer.target)}"
-    )
-    if answer.against is not None:
-        asked += f" and {format_class_probability(classes, chance, answer.against)}"
-    return MapRow(
-        [class_map_panel(answer, found, fill) for found in answer.maps],
-        f"{asked}.",
-        message,
-        colour_labels=label_colours(answer),
-    )
-
-
-def label_colours(answer: ClassMaps) -> tuple[str, str]:
-    """Return the colour labels for negative and positive values of a signed map."""
-    name = answer.run.classes[answer.target]
-    if answer.against is None:
-        return f"opposes {name}", f"supports {name}"
-    return f"supports {answer.run.classes[answer.against]}", f"supports {name}"
-
-
-def format_class_probability(
-    classes: tuple[str, ...], probabilities: np.ndarray, index: int
-) -> str:
-    return f"{classes[index]} {100 * probabilities[index]:.1f}%"
-
-
-def class_map_panel(answer: ClassMaps, class_map: ClassMap, fill: str) -> MapPanel:
-    method = class_map.method
-    asked = answer.class_text if method.is_class_specific else "every class (the map is the same)"
-    badge = method.name in answer.best_maps(fill)
-    return MapPanel(
-        method.title,
-        class_map.values,
-        answer.input_image,
-        f"{method.title} of {answer.run.name} for {asked}: {describe_strongest(class_map)}",
-        badge="among the best on average" if badge else "",
-        badge_title=explain_badge(answer, fill) if badge else "",
-        signed=class_map.is_signed,
-        fraction=not method.is_class_specific,
-    )
-
-
-def describe_strongest(class_map: ClassMap) -> str:
-    values = class_map.values
+def describe_strongest(attribution_map: AttributionMap) -> str:
+    values = attribution_map.values
     if not np.ptp(values):
         return "uniform"
     strongest = f"strongest patch in {describe_peak(values)}"
-    if not class_map.is_signed:
+    if not attribution_map.is_signed:
         return strongest
     opposes = values.flat[np.abs(values).argmax()] < 0
     return f"{strongest} ({'opposes' if opposes else 'supports'} the class)"
-
-
-def explain_badge(answer: ClassMaps, fill: str) -> str:
-    measured = answer.summaries[fill]
-    words = {"count": measured.pictures, "part": measured.part, "steps": measured.steps}
-    return BADGE_HELP.format(fill=FILL_LABELS[fill].lower(), **words)
 
 
 def score_payload(known: FaithfulnessResult | None) -> dict | None:
@@ -207,7 +149,6 @@ def score_payload(known: FaithfulnessResult | None) -> dict | None:
         "maps": {
             name: {
                 "points": scores[name],
-                "text": f"{format_signed(scores[name])}",
                 "verdict": SHORT_VERDICTS[score.verdict],
                 "title": score.verdict,
                 "is_better": score.verdict == BETTER_THAN_BASELINES,
@@ -223,7 +164,7 @@ def random_score_range(known: FaithfulnessResult) -> list[float]:
     return (100 * np.quantile(insertion - deletion, [0.05, 0.95])).tolist()
 
 
-def checks_table(answer: ClassMaps) -> Table:
+def checks_table(attribution: ClassAttribution) -> Table:
     """Return a table of the strongest patch of each map, and of its dependence on class and head.
 
     The correlations are missing for slow maps whose dependence was not computed.
@@ -232,7 +173,7 @@ def checks_table(answer: ClassMaps) -> Table:
         "map",
         Column("strongest patch", numeric=False),
         Column(
-            f"correlation with {answer.runner_up}",
+            f"correlation with {attribution.runner_up}",
             "Rank correlation with the map for the runner-up class. 1 means the same order of "
             "patches.",
         ),
@@ -258,7 +199,7 @@ def checks_table(answer: ClassMaps) -> Table:
         ),
     )
     rows = []
-    for found in answer.maps:
+    for found in attribution.maps:
         runner_up, gap = found.runner_up_correlation, found.completeness_gap
         rows.append(
             [
@@ -289,14 +230,16 @@ def format_correlation(value: float) -> str:
     return "undefined, because one map is uniform" if is_flat else format_signed(value, 2)
 
 
-def result_blocks(answer: ClassMaps, known: FaithfulnessResult | None) -> list[DocumentBlock]:
+def result_blocks(
+    attribution: ClassAttribution, known: FaithfulnessResult | None
+) -> list[DocumentBlock]:
     """Return the curves of the test if `known`, a fold of numbers, and a fold of explanations."""
-    curves = [] if known is None else curve_blocks(answer, known)
-    tables = [] if known is None else [faithfulness_table(known), *downloads(answer, known)]
+    curves = [] if known is None else curve_blocks(attribution, known)
+    tables = [] if known is None else [faithfulness_table(known), *downloads(attribution, known)]
     return [
         *curves,
-        Details(NUMBERS_TITLE, [*tables, checks_table(answer)]),
-        Details(ABOUT_TITLE, about_blocks(answer)),
+        Details(NUMBERS_TITLE, [*tables, checks_table(attribution)]),
+        Details(ABOUT_TITLE, about_blocks(attribution)),
     ]
 
 
@@ -310,21 +253,21 @@ def label_fill(fill: str, run: Run) -> str:
     return f"{label} (RGB {format_zero_colour(run)})" if fill == "mean" else label
 
 
-def about_blocks(answer: ClassMaps) -> list[DocumentBlock]:
-    captions = [f"**{found.method.title}**: {found.method.caption}" for found in answer.maps]
+def about_blocks(attribution: ClassAttribution) -> list[DocumentBlock]:
+    captions = [f"**{found.method.title}**: {found.method.caption}" for found in attribution.maps]
     return [
         Text(ABOUT_MAPS),
         Bullets(captions),
         Text(ABOUT_TEST),
         Bullets(ABOUT_BASELINES),
-        Text(ABOUT_COLOUR.format(colour=format_zero_colour(answer.run))),
+        Text(ABOUT_COLOUR.format(colour=format_zero_colour(attribution.run))),
         *map(Text, (ABOUT_P_VALUES, ABOUT_COMPARISONS, ABOUT_CHECKS)),
     ]
 
 
-def curve_blocks(answer: ClassMaps, known: FaithfulnessResult) -> list[DocumentBlock]:
+def curve_blocks(attribution: ClassAttribution, known: FaithfulnessResult) -> list[DocumentBlock]:
     """Return deletion and insertion plots, and a text that lists maps without curves."""
-    value = "probability, %" if answer.against is None else "probability among two classes, %"
+    value = "probability, %" if attribution.against is None else "probability among two classes, %"
     plots = (
         ("Deletion: lower is more faithful", known.deletion, 0, "patches removed, %"),
         ("Insertion: higher is more faithful", known.insertion, 1, "patches restored, %"),
@@ -337,11 +280,13 @@ def curve_blocks(answer: ClassMaps, known: FaithfulnessResult) -> list[DocumentB
         )
         for title, curves, kind, x_label in plots
     ]
-    return [*list_unmeasured_maps(answer, known), Plots(drawn), baseline_legend()]
+    return [*list_unmeasured_maps(attribution, known), Plots(drawn), baseline_legend()]
 
 
-def list_unmeasured_maps(answer: ClassMaps, known: FaithfulnessResult) -> list[DocumentBlock]:
-    methods = [found.method for found in answer.maps]
+def list_unmeasured_maps(
+    attribution: ClassAttribution, known: FaithfulnessResult
+) -> list[DocumentBlock]:
+    methods = [found.method for found in attribution.maps]
     titles = ", ".join(each.title for each in methods if each.name not in known.scores)
     return [Text(MAPS_NOT_MEASURED_MESSAGE.format(titles=titles), quiet=True)] if titles else []
 
@@ -412,7 +357,7 @@ def faithfulness_table(known: FaithfulnessResult) -> Table:
     return Table(head, rows, feet=[foot])
 
 
-def downloads(answer: ClassMaps, known: FaithfulnessResult) -> list[Download]:
+def downloads(attribution: ClassAttribution, known: FaithfulnessResult) -> list[Download]:
     areas = [
         (name, score.deletion, score.insertion, score.p_orders, score.p_shape)
         for name, score in known.scores.items()
@@ -424,7 +369,7 @@ def downloads(answer: ClassMaps, known: FaithfulnessResult) -> list[Download]:
         for name, line in lines.items()
         for share, value in zip(known.fractions, line, strict=True)
     ]
-    name = f"{answer.run.name}-{answer.run.classes[answer.target]}-{known.fill}"
+    name = f"{attribution.run.name}-{attribution.run.classes[attribution.target]}-{known.fill}"
     head = ("order", "deletion", "insertion", "p_orders", "p_shape")
     return [
         Download("Download CSV", f"{name}-areas", head, areas),

@@ -30,7 +30,7 @@ ABOUT_CHANGES = (
 def build(setup: PageSetup) -> None:
     with gr.Row(elem_id="hands", equal_height=False):
         with gr.Column(scale=2, min_width=200, elem_id="hands-image"):
-            add_view(image.VIEW, elem_id="hands-picture")
+            add_view(image.VIEW, elem_id="changed-image")
         with gr.Column(scale=3, min_width=260):
             add_view(presets.VIEW, elem_id="hands-presets")
             add_view("changes_fold", elem_id="hands-fold")

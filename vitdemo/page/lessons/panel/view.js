@@ -143,7 +143,7 @@ function drawStep({ cover, question, ring, task, text, title }) {
   findPart("back").disabled = drawn === 1;
   document.body.classList.toggle(
     "vd-picture",
-    Boolean(ring && document.querySelector(ring)?.closest("#look-at")),
+    Boolean(ring && document.querySelector(ring)?.closest("#explore-input")),
   );
   spotlight.seek(ring, ["press", "set", "choose"].includes(task?.kind) ? task.where : "");
   save(!task && !question);

@@ -13,7 +13,7 @@ const LINKS = {
   stem: { title: "Patch embedding", part: "filters" },
   tokens: { title: "Position embeddings", part: "positions" },
   attention: { title: "One head", part: "one_head" },
-  head: { title: "Why this class?", section: "why" },
+  head: { title: "Why this class?", section: "class-attribution" },
   residual: { title: "Residual stream", part: "residual_stream" },
   lens: { title: "Logit lens", part: "lens" },
 };

@@ -21,7 +21,7 @@ const GAP = 8; // pixels between two labels
 const COINCIDENT = 3; // pixels: dots that are closer are moved
 
 function open({ name, kind }) {
-  const [key, tab] = kind === "model" ? ["model", "look"] : ["results.model", "metrics"];
+  const [key, tab] = kind === "model" ? ["model", "explore"] : ["results.model", "metrics"];
   store.choose(key, name);
   store.showControl(key, { value: name });
   store.openTab(tab);

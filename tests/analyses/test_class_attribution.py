@@ -9,11 +9,11 @@ import torch
 
 from tests.support.factories import CLASSES, RESNET, VIT, make_context, make_run, noise
 from vitdemo import runs
-from vitdemo.analyses import class_maps
-from vitdemo.analyses.class_maps import (
+from vitdemo.analyses import class_attribution as analysis
+from vitdemo.analyses.class_attribution import (
     BETTER_THAN_BASELINES,
     choose_first_map,
-    compute_class_maps,
+    compute_class_attribution,
     get_class_index,
     measure_faithfulness,
 )
@@ -32,6 +32,7 @@ from vitdemo.explain.faithfulness.summary import (
 )
 from vitdemo.metrics import DASH
 from vitdemo.page.bridge import load_square
+from vitdemo.page.explore import class_attribution
 from vitdemo.page.explore.class_attribution import (
     FEATURE,
     blocks,
@@ -54,7 +55,7 @@ def ask(shown):
 
     def compute(seed, name="vit", **settings):
         settings = {"include_slow": False, **settings}
-        return compute_class_maps(shown, shown.find_run(name), noise(seed), **settings)
+        return compute_class_attribution(shown, shown.find_run(name), noise(seed), **settings)
 
     return compute
 
@@ -86,11 +87,11 @@ def test_contrast_is_signed_for_class_specific_methods(ask):
     result = ask(0, target="cat", against="dog", include_slow=True)
     cat, dog = (maps_by_method(ask(0, target=name, include_slow=True)) for name in ("cat", "dog"))
     assert result.class_text == "cat and not dog"
-    for class_map in result.maps:
-        method = class_map.method
+    for attribution_map in result.maps:
+        method = attribution_map.method
         expected = cat[method.name] - dog[method.name] * method.is_class_specific
-        assert np.allclose(class_map.values, expected, atol=1e-5), method.name
-        assert class_map.is_signed is method.is_class_specific
+        assert np.allclose(attribution_map.values, expected, atol=1e-5), method.name
+        assert attribution_map.is_signed is method.is_class_specific
 
 
 def test_slow_maps_are_left_out_unless_cached(ask):
@@ -154,13 +155,13 @@ def test_shape_p_value_is_computed_only_where_it_decides(shown, ask):
 
 def test_verdict_depends_on_baselines_and_p_values():
     for p, centre, edges, shape, verdict in (
-        (0.06, True, True, None, class_maps.NOT_BETTER_THAN_RANDOM),
-        (0.01, False, True, None, class_maps.NOT_BETTER_THAN_CENTRE),
-        (0.01, True, False, None, class_maps.NOT_BETTER_THAN_EDGES),
-        (0.01, True, True, 0.10, class_maps.NOT_BETTER_THAN_COPIES),
-        (0.05, True, True, 0.05, class_maps.BETTER_THAN_BASELINES),
+        (0.06, True, True, None, analysis.NOT_BETTER_THAN_RANDOM),
+        (0.01, False, True, None, analysis.NOT_BETTER_THAN_CENTRE),
+        (0.01, True, False, None, analysis.NOT_BETTER_THAN_EDGES),
+        (0.01, True, True, 0.10, analysis.NOT_BETTER_THAN_COPIES),
+        (0.05, True, True, 0.05, analysis.BETTER_THAN_BASELINES),
     ):
-        assert class_maps.FaithfulnessScore(0.2, 0.5, p, centre, edges, shape).verdict == verdict
+        assert analysis.FaithfulnessScore(0.2, 0.5, p, centre, edges, shape).verdict == verdict
 
 
 def test_measured_map_is_not_measured_again(shown, ask, monkeypatch):
@@ -215,12 +216,13 @@ def test_integrated_gradients_report_their_completeness_error(ask):
         assert set(errors.values()) == {DASH}
 
 
-def render_panels(result, fill) -> list:
-    return blocks.class_map_row(result, fill).panels
+def describe_maps(result, fill) -> list[dict]:
+    return [class_attribution.describe_map(result, each, fill) for each in result.maps]
 
 
-def panels_with_badge(result, fill) -> list:
-    return [panel for panel in render_panels(result, fill) if panel.badge]
+def list_best(result, fill) -> list[dict]:
+    """Return the measurements of the maps that are among the best on average."""
+    return [each["best"] for each in describe_maps(result, fill) if each["best"]]
 
 
 def make_measured_context(root, **by_fill):
@@ -243,15 +245,17 @@ def test_badges_are_read_from_the_run_by_replacement(tmp_path):
     best = ("rollout", "attention")
     measured = {"drop": (MEASURED_SCORES, best), "mean": (MEASURED_SCORES, ())}
     context = make_measured_context(tmp_path, **measured)
-    result = compute_class_maps(context, context.find_run("vit"), noise(0), include_slow=False)
+    result = compute_class_attribution(
+        context, context.find_run("vit"), noise(0), include_slow=False
+    )
     assert method_names(result)[:2] == ["rollout", "attention"]  # the highest score first
-    count = {fill: len(panels_with_badge(result, fill)) for fill in result.fills}
-    assert count == {"drop": 2, "mean": 0, "blur": 0}
-    badge_title = panels_with_badge(result, "drop")[0].badge_title
-    texts = "On 100 validation images", "Holm's correction", "16 steps"
-    assert all(text in badge_title for text in texts)
+    measurement = {"count": 100, "part": "validation", "steps": 16, "fill": "token dropped"}
+    assert list_best(result, "drop") == [measurement] * 2
+    assert list_best(result, "mean") == list_best(result, "blur") == []
     retrained = runs.read_run(make_run(tmp_path / "vit", VIT, seed=5).path)  # other weights
-    assert compute_class_maps(context, retrained, noise(0), include_slow=False).summaries == {}
+    assert (
+        compute_class_attribution(context, retrained, noise(0), include_slow=False).summaries == {}
+    )
 
 
 @pytest.mark.parametrize(
@@ -322,8 +326,8 @@ def test_stopped_computation_caches_no_partial_result(shown, ask):
 def test_every_map_has_an_explanation_and_its_scores(shown, ask):
     result = ask(106, target="cat", include_slow=True)
     methods = attributions.METHODS.values()
-    assert {panel.title for panel in render_panels(result, "mean")} == {m.title for m in methods}
-    assert panels_with_badge(result, "mean") == []
+    assert {each["title"] for each in describe_maps(result, "mean")} == {m.title for m in methods}
+    assert list_best(result, "mean") == []
     numbers, about = blocks.result_blocks(result, None)
     captions = {f"**{method.title}**: {method.caption}" for method in methods}
     assert set(about.pieces[1].items) == captions
@@ -351,15 +355,16 @@ def test_every_map_has_an_explanation_and_its_scores(shown, ask):
         "Centre-first baseline",
         "Edge map",
     ]
-    colours = [style.colour for style in blocks.METHOD_STYLES.values()]
+    styles = blocks.METHOD_STYLES.values()
     assert list(blocks.METHOD_STYLES) == list(attributions.METHODS)
-    assert len({*colours, *blocks.BASELINE_COLOURS.values()}) == 7 + 2
+    assert len(set(styles)) == len(attributions.METHODS)
+    assert not {style.colour for style in styles} & set(blocks.BASELINE_COLOURS.values())
 
 
-def test_only_attention_maps_are_fractions_of_a_whole(ask):
-    panels = render_panels(ask(106, include_slow=True), "mean")
-    fractions = {panel.title for panel in panels if panel.fraction}
-    assert fractions == {"Last layer's attention", "Attention rollout"}
+def test_only_maps_of_attention_are_the_same_for_every_class(ask):
+    maps = describe_maps(ask(106, include_slow=True), "mean")
+    titles = {each["title"] for each in maps if not each["is_class_specific"]}
+    assert titles == {"Last layer's attention", "Attention rollout"}
     for item in ask(106).maps:
         if item.method.name in ("attention", "rollout"):
             assert 0 < item.values.sum() <= 1.001
@@ -393,33 +398,34 @@ def view_state(model="vit", photo="cat", **options) -> ViewState:
 def test_payload_shows_the_maps_of_the_chosen_classes(shown):
     state = view_state(explained_class="ship", second_class="dog", fill="blur")
     found = payload(shown, state)
-    row = found.data["row"]
     image = load_square(shown, state.image)
     settings = {"target": "ship", "against": "dog", "include_slow": False}
-    result = compute_class_maps(shown, shown.find_run("vit"), image, **settings)
-    assert row["intro"].startswith("Why ship and not dog? vit predicts ship ")
-    assert "sentence" not in row
-    for panel, item in zip(row["panels"], result.maps, strict=True):
-        assert np.allclose(panel["values"], item.values, rtol=1e-5), panel["title"]
-        assert np.array_equal(panel["seen"].pixels, result.input_image)
+    result = compute_class_attribution(shown, shown.find_run("vit"), image, **settings)
+    assert (found.data["target"], found.data["against"]) == ("ship", "dog")
+    probabilities = [result.probabilities[CLASSES.index(name)] for name in ("ship", "dog")]
+    assert found.data["probabilities"] == pytest.approx(probabilities, abs=1e-6)
+    assert found.data["problem"] == ""
+    assert np.array_equal(found.data["seen"].pixels, result.input_image)
+    for each, item in zip(found.data["maps"], result.maps, strict=True):
+        assert each["name"] == item.method.name
+        assert np.allclose(each["values"], item.values, rtol=1e-5), each["title"]
     assert found.data["scores"] is None
-    assert found.data["names"] == [item.method.name for item in result.maps]
     chosen = {name: update["value"] for name, update in found.controls.items()}
     assert chosen == {"explained_class": "ship", "second_class": "dog", "fill": "blur"}
 
 
 def test_payload_ignores_unsuitable_classes_with_a_message(shown):
     found = payload(shown, view_state(explained_class="unicorn", second_class="cat"))
-    row = found.data["row"]
-    assert "'vit' has no class 'unicorn'" in row["sentence"]
-    assert row["intro"] == payload(shown, view_state()).data["row"]["intro"]
+    assert "'vit' has no class 'unicorn'" in found.data["problem"]
+    predicted = payload(shown, view_state()).data["target"]
+    assert (found.data["target"], found.data["against"]) == (predicted, None)
     assert (
         found.controls["explained_class"]["value"],
         found.controls["second_class"]["value"],
     ) == ("", "")
     found = payload(shown, view_state(explained_class="cat", second_class="cat"))
-    assert "'cat' cannot be compared with itself" in found.data["row"]["sentence"]
-    assert found.data["row"]["intro"].startswith("Why cat? ")
+    assert "'cat' cannot be compared with itself" in found.data["problem"]
+    assert (found.data["target"], found.data["against"]) == ("cat", None)
     assert (
         found.controls["explained_class"]["value"],
         found.controls["second_class"]["value"],
@@ -453,7 +459,7 @@ def test_results_of_both_tasks_stay_in_the_payload(shown):
             shown, state, lambda *report: reports.append(report)
         )
         data = payload(shown, state).data
-        return len(data["row"]["panels"]), [block["kind"] for block in data["results"]]
+        return len(data["maps"]), [block["kind"] for block in data["results"]]
 
     count, kinds = run("faithfulness")
     assert count == 5 and "Plots" in kinds and "Text" not in kinds

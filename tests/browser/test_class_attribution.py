@@ -17,18 +17,18 @@ from tests.support import held_tasks
 from tests.support.factories import make_run
 from tests.support.serving import serve
 
-MAPS = "#why-maps"
+MAPS = "#attribution-maps"
 SVG = "{http://www.w3.org/2000/svg}"
 JS_HAS_COLOUR_OF_LIT_CURVE = """number => {
-    const figure = document.querySelectorAll("#why-maps figure")[number];
+    const figure = document.querySelectorAll("#attribution-maps figure")[number];
     const swatch = figure?.querySelector(".swatch");
-    const curve = document.querySelector("#why-meter .is-lit path");
+    const curve = document.querySelector("#faithfulness-results .is-lit path");
     if (!swatch || !curve) return false;
     return getComputedStyle(curve).stroke === getComputedStyle(swatch).backgroundColor;
 }"""
 # Removes the drawn curves, and draws them again.
 JS_DRAW_NEW_CURVES = """() => {
-    const lit = document.querySelectorAll("#why-meter .is-lit");
+    const lit = document.querySelectorAll("#faithfulness-results .is-lit");
     for (const each of lit) each.classList.remove("is-lit");
     vitdemo.store.redraw("class_attribution");
 }"""
@@ -38,9 +38,9 @@ JS_RECORD_SCORES = """() => {
     Object.assign(window, { scores: [], bars: [] });
     const count = (places) => document.querySelectorAll(places).length;
     new MutationObserver(() => {
-        scores.push(count("#why-maps .score"));
-        bars.push(count("#why-maps progress, #why-meter progress"));
-    }).observe(document.querySelector("#why-maps"), { childList: true, subtree: true });
+        scores.push(count("#attribution-maps .score"));
+        bars.push(count("#attribution-maps progress, #faithfulness-results progress"));
+    }).observe(document.querySelector("#attribution-maps"), { childList: true, subtree: true });
 }"""
 JS_RECORD_PROGRESS = """() => {
     window.progress = [];
@@ -51,7 +51,7 @@ JS_RECORD_PROGRESS = """() => {
 
 
 @pytest.fixture
-def why_page(shared_page):
+def maps_page(shared_page):
     shared_page.get_by_role("tab", name="Why this class?").click()
     shared_page.locator(f"{MAPS} figure").nth(4).wait_for()
     return shared_page
@@ -88,7 +88,7 @@ def open_maps(open_page, held_url, hold):
     """Return a function that opens the maps of the model "first" or "second"."""
 
     def open_maps(model: str) -> Page:
-        page = open_page(f"{held_url}?section=why&model={model}")
+        page = open_page(f"{held_url}?section=class-attribution&model={model}")
         page.locator(f"{MAPS} figure").nth(4).wait_for()
         return page
 
@@ -106,65 +106,73 @@ def type_option(page, selector, name):
     page.get_by_role("option", name=re.compile(rf"^{re.escape(name)}( \(|$)")).click()
 
 
-def test_quick_maps_follow_the_class_and_the_model(why_page):
-    expect(why_page.locator(MAPS)).to_contain_text(re.compile(r"Why \w+\? timm predicts \w+ \d"))
+def test_quick_maps_follow_the_class_and_the_model(maps_page):
+    expect(maps_page.locator(MAPS)).to_contain_text(re.compile(r"Why \w+\? timm predicts \w+ \d"))
+    strongest = r"strongest patch in row \d+ of \d+, column \d+ of \d+"
+    images = maps_page.locator(f"{MAPS} figure img")
+    expect(images.first).to_have_attribute(
+        "alt", re.compile(rf"^.+ of timm for \w+: {strongest}( \((supports|opposes) the class\))?$")
+    )
     # Another class changes the maps; a second class shows the difference.
-    before = list_image_sources(why_page, MAPS)
-    type_option(why_page, "#why-class", "ship")
-    expect(why_page.locator(MAPS)).to_contain_text("Why ship?")
-    first = wait_for_change(why_page, MAPS, before)
-    type_option(why_page, "#why-against", "cat")
-    expect(why_page.locator(MAPS)).to_contain_text("Why ship and not cat?")
-    expect(why_page.locator(f"{MAPS} .legends")).to_contain_text("supports cat")
-    second = wait_for_change(why_page, MAPS, first)
+    before = list_image_sources(maps_page, MAPS)
+    type_option(maps_page, "#explained-class", "ship")
+    expect(maps_page.locator(MAPS)).to_contain_text("Why ship?")
+    first = wait_for_change(maps_page, MAPS, before)
+    type_option(maps_page, "#second-class", "cat")
+    expect(maps_page.locator(MAPS)).to_contain_text("Why ship and not cat?")
+    expect(maps_page.locator(f"{MAPS} .legends")).to_contain_text("supports cat")
+    expect(images.first).to_have_attribute(
+        "alt", re.compile(rf"of timm for ship and not cat: {strongest} \((supports|opposes) the")
+    )
+    second = wait_for_change(maps_page, MAPS, first)
     assert first[6:10] == second[6:10]  # attention and rollout are the same for every class
-    type_option(why_page, "#why-against", "ship")
-    expect(why_page.locator(MAPS)).to_contain_text("cannot be compared with itself")
+    type_option(maps_page, "#second-class", "ship")
+    expect(maps_page.locator(MAPS)).to_contain_text("cannot be compared with itself")
     # A ResNet has its own maps and no tokens to drop.
-    type_option(why_page, "#why-fill", "Token dropped")
-    choose_model(why_page, "resnet")
-    expect(why_page.locator(f"{MAPS} figure")).to_have_count(1)
-    expect(why_page.locator(MAPS)).to_contain_text("Grad-CAM")
-    expect(why_page.locator("#why-fill input")).to_have_value(re.compile("^Uniform colour"))
+    type_option(maps_page, "#patch-replacement", "Token dropped")
+    choose_model(maps_page, "resnet")
+    expect(maps_page.locator(f"{MAPS} figure")).to_have_count(1)
+    expect(maps_page.locator(MAPS)).to_contain_text("Grad-CAM")
+    replacement = maps_page.locator("#patch-replacement input")
+    expect(replacement).to_have_value(re.compile("^Uniform colour"))
 
 
-def test_saved_map_has_title_model_and_colour_scale(why_page):
-    figure = why_page.locator(f"{MAPS} figure").first
+def test_saved_map_has_title_model_and_colour_scale(maps_page):
+    figure = maps_page.locator(f"{MAPS} figure").first
     title = figure.locator("figcaption > strong").inner_text()
     button = figure.get_by_role("button", name=re.compile("^Save as SVG: "))
-    file = download(why_page, button)
+    file = download(maps_page, button)
     texts = [each.text for each in ElementTree.parse(file.path()).getroot().iter(f"{SVG}text")]
     assert title in texts[0]
     assert "timm" in " ".join(texts[1:-2])  # the model
     assert texts[-2:] in (["0", "the map's own maximum"], ["against", "for"])
 
 
-def test_slow_maps_and_faithfulness_scores_reset_with_a_new_image(why_page, photo):
-    why_page.locator("#why-slow").click()
-    expect(why_page.locator(f"{MAPS} figure")).to_have_count(7)
-    expect(why_page.locator("#why-measure")).to_be_enabled()
-    meter = why_page.locator("#why-meter")
+def test_slow_maps_and_faithfulness_scores_reset_with_a_new_image(maps_page, photo):
+    maps_page.locator("#compute-slow-maps").click()
+    expect(maps_page.locator(f"{MAPS} figure")).to_have_count(7)
+    expect(maps_page.locator("#test-faithfulness")).to_be_enabled()
+    meter = maps_page.locator("#faithfulness-results")
     meter.locator("summary", has_text="Numbers").click()
     correlations = meter.locator("table").last.locator("tbody tr td:nth-child(4)")
     expect(correlations).to_have_count(7)
     assert sum(" to " in text for text in correlations.all_inner_texts()) == 5
-    why_page.locator("#why-measure").click()
-    expect(why_page.locator("#why-meter svg")).to_have_count(2)
+    maps_page.locator("#test-faithfulness").click()
+    expect(maps_page.locator("#faithfulness-results svg")).to_have_count(2)
     expect(meter.locator("table").first.locator("tr")).to_have_count(11)
-    expect(why_page.locator(SCORES)).to_have_count(7)
-    widths = why_page.locator(f"{SCORES} .value").evaluate_all(
+    expect(maps_page.locator(SCORES)).to_have_count(7)
+    widths = maps_page.locator(f"{SCORES} .value").evaluate_all(
         "all => all.map((e) => e.style.width)"
     )
     assert all(widths)  # also of scores below zero; the browser drops a negative width
-    expect(why_page.locator("#why-cancel")).to_be_hidden()
-    assert "Area under the curve, %" in why_page.locator("#why-meter figure").first.get_attribute(
-        "aria-label"
-    )
-    type_option(why_page, "#why-fill", "Uniform colour")
-    expect(why_page.locator("#why-meter svg")).to_have_count(0)
-    expect(why_page.locator(SCORES)).to_have_count(0)
-    type_option(why_page, "#why-fill", "Token dropped")
-    expect(why_page.locator("#why-meter svg")).to_have_count(2)  # cached
+    expect(maps_page.locator("#cancel-attribution")).to_be_hidden()
+    label = meter.locator("figure").first.get_attribute("aria-label")
+    assert "Area under the curve, %" in label
+    type_option(maps_page, "#patch-replacement", "Uniform colour")
+    expect(maps_page.locator("#faithfulness-results svg")).to_have_count(0)
+    expect(maps_page.locator(SCORES)).to_have_count(0)
+    type_option(maps_page, "#patch-replacement", "Token dropped")
+    expect(maps_page.locator("#faithfulness-results svg")).to_have_count(2)  # cached
     table = meter.locator("table").first
     for text in ("baseline: uses the image, but no model", "baseline: uses only the distance"):
         expect(table).to_contain_text(text)
@@ -172,69 +180,69 @@ def test_slow_maps_and_faithfulness_scores_reset_with_a_new_image(why_page, phot
         (0, "Values are in percent of the largest absolute value."),
         (6, "Values are in percent."),
     ):
-        panel = why_page.locator(f"{MAPS} figure").nth(figure)
+        panel = maps_page.locator(f"{MAPS} figure").nth(figure)
         panel.get_by_text("Numbers").click()
         expect(panel.locator("caption, table")).to_contain_text([text])
-    before = list_image_sources(why_page, MAPS)
-    upload(why_page, photo)
-    wait_for_change(why_page, MAPS, before)
-    expect(why_page.locator("#why-meter svg")).to_have_count(0)
-    expect(why_page.locator(SCORES)).to_have_count(0)
+    before = list_image_sources(maps_page, MAPS)
+    upload(maps_page, photo)
+    wait_for_change(maps_page, MAPS, before)
+    expect(maps_page.locator("#faithfulness-results svg")).to_have_count(0)
+    expect(maps_page.locator(SCORES)).to_have_count(0)
 
 
 def test_cancelled_faithfulness_test_lets_the_next_one_run(open_maps, hold):
     first, second = open_maps("first"), open_maps("second")
-    first.locator("#why-measure").click()
+    first.locator("#test-faithfulness").click()
     expect(first.locator(MAPS)).to_contain_text("steps")  # the progress bar
-    expect(first.locator("#why-measure")).to_have_text("Testing …")
-    expect(first.locator("#why-measure")).to_be_disabled()
-    second.locator("#why-measure").click()  # queued
+    expect(first.locator("#test-faithfulness")).to_have_text("Testing …")
+    expect(first.locator("#test-faithfulness")).to_be_disabled()
+    second.locator("#test-faithfulness").click()  # queued
     first.evaluate(JS_RECORD_PROGRESS)
-    first.locator("#why-cancel").click()
-    expect(first.locator("#why-cancel")).to_be_hidden()
+    first.locator("#cancel-attribution").click()
+    expect(first.locator("#cancel-attribution")).to_be_hidden()
     assert "Stopping …" in first.evaluate("window.progress")
-    expect(first.locator("#why-measure")).to_be_enabled()
+    expect(first.locator("#test-faithfulness")).to_be_enabled()
     hold.unlink()
-    expect(second.locator("#why-meter svg")).to_have_count(2)
+    expect(second.locator("#faithfulness-results svg")).to_have_count(2)
     expect(second.locator(MAPS)).to_contain_text("second predicts")
-    expect(first.locator("#why-measure")).to_have_text("Test faithfulness")
-    expect(first.locator("#why-meter svg")).to_have_count(0)
+    expect(first.locator("#test-faithfulness")).to_have_text("Test faithfulness")
+    expect(first.locator("#faithfulness-results svg")).to_have_count(0)
     expect(first.locator(MAPS)).to_contain_text("first predicts")
 
 
-def test_each_task_keeps_the_results_of_the_other(why_page):
-    scores = why_page.locator(SCORES)
-    progress = why_page.locator(".vd-progress progress")
-    type_option(why_page, "#why-class", "frog")  # no other test computes these maps
-    expect(why_page.locator(MAPS)).to_contain_text("Why frog?")
-    why_page.locator("#why-measure").click()
+def test_each_task_keeps_the_results_of_the_other(maps_page):
+    scores = maps_page.locator(SCORES)
+    progress = maps_page.locator(".vd-progress progress")
+    type_option(maps_page, "#explained-class", "frog")  # no other test computes these maps
+    expect(maps_page.locator(MAPS)).to_contain_text("Why frog?")
+    maps_page.locator("#test-faithfulness").click()
     expect(scores).to_have_count(5)
-    why_page.evaluate(JS_RECORD_SCORES)
-    why_page.locator("#why-slow").click()
-    expect(why_page.locator(f"{MAPS} figure")).to_have_count(7)
-    expect(why_page.locator("#why-slow")).to_be_hidden()  # nothing is left to compute
+    maps_page.evaluate(JS_RECORD_SCORES)
+    maps_page.locator("#compute-slow-maps").click()
+    expect(maps_page.locator(f"{MAPS} figure")).to_have_count(7)
+    expect(maps_page.locator("#compute-slow-maps")).to_be_hidden()  # nothing is left to compute
     expect(progress).to_have_count(0)
     expect(scores).to_have_count(5)
-    assert min(why_page.evaluate("window.scores")) == 5  # they stayed
-    assert max(why_page.evaluate("window.bars")) == 1  # there was one progress bar
-    expect(why_page.locator("#why-meter svg")).to_have_count(2)
-    expect(why_page.locator("#why-meter")).to_contain_text(
+    assert min(maps_page.evaluate("window.scores")) == 5  # they stayed
+    assert max(maps_page.evaluate("window.bars")) == 1  # there was one progress bar
+    expect(maps_page.locator("#faithfulness-results svg")).to_have_count(2)
+    expect(maps_page.locator("#faithfulness-results")).to_contain_text(
         "Not measured yet: Integrated Gradients, Occlusion."
     )
-    why_page.locator("#why-measure").click()
+    maps_page.locator("#test-faithfulness").click()
     expect(scores).to_have_count(7)
-    expect(why_page.locator("#why-meter")).not_to_contain_text("Not measured yet")
+    expect(maps_page.locator("#faithfulness-results")).not_to_contain_text("Not measured yet")
 
 
 def test_a_change_of_the_view_cancels_the_task(open_maps):
     page = open_maps("first")
-    measure, cancel = page.locator("#why-measure"), page.locator("#why-cancel")
+    measure, cancel = page.locator("#test-faithfulness"), page.locator("#cancel-attribution")
     bus = page.locator("#offers .photos").get_by_role("button", name="bus")
     for change in (
         bus.click,
         lambda: choose_model(page, "second"),
-        lambda: type_option(page, "#why-class", "ship"),
-        lambda: type_option(page, "#why-fill", "Uniform colour"),
+        lambda: type_option(page, "#explained-class", "ship"),
+        lambda: type_option(page, "#patch-replacement", "Uniform colour"),
     ):
         measure.click()
         expect(measure).to_be_disabled()
@@ -243,28 +251,29 @@ def test_a_change_of_the_view_cancels_the_task(open_maps):
         change()
         expect(cancel).to_have_count(0)
         expect(measure).to_be_enabled()
-        expect(page.locator("#why-meter svg")).to_have_count(0)
+        expect(page.locator("#faithfulness-results svg")).to_have_count(0)
         expect(page.locator(f"{MAPS} progress")).to_have_count(0)
 
 
 @pytest.mark.parametrize("width", [1366, 1024])
 def test_maps_stand_in_one_row_and_light_up_their_curves(open_page, page_url, width):
-    page = open_page(f"{page_url}?section=why&picture=photo:lion", width=width, height=768)
+    query = "?section=class-attribution&picture=photo:lion"
+    page = open_page(page_url + query, width=width, height=768)
     figures = page.locator(f"{MAPS} figure")
     figures.nth(4).wait_for()
     assert len({round(figure.bounding_box()["y"]) for figure in figures.all()}) == 1
-    for part in (figures.last, page.locator("#why-measure")):
+    for part in (figures.last, page.locator("#test-faithfulness")):
         box = part.locator("canvas").bounding_box() if part == figures.last else part.bounding_box()
         assert box["y"] + box["height"] < 768  # the maps and the test are on the first screen
     words = page.locator("#sections [role=tabpanel]:visible").inner_text().split()
     assert len(words) < 200  # also with scores and curves
-    page.locator("#why-measure").click()
+    page.locator("#test-faithfulness").click()
     expect(page.locator(SCORES)).to_have_count(5)
-    expect(page.locator("#why-measure")).to_be_enabled()
+    expect(page.locator("#test-faithfulness")).to_be_enabled()
     page.wait_for_function("!document.querySelector('[data-view=class_attribution][aria-busy]')")
     tops = page.locator(f"{SCORES} .track").evaluate_all(JS_TOPS)
     assert len(tops) == 5 and len(set(tops)) == 1
-    lit = page.locator("#why-meter .is-lit")
+    lit = page.locator("#faithfulness-results .is-lit")
     expect(lit).to_have_count(0)
     for number in (1, 3):
         figures.nth(number).hover()
@@ -280,8 +289,8 @@ def test_maps_stand_in_one_row_and_light_up_their_curves(open_page, page_url, wi
 
 
 def test_typed_class_is_kept_while_new_choices_arrive(open_page, page_url):
-    page = open_page(page_url + "?section=why")
-    field, options = page.locator("#why-class input"), page.locator("li[role=option]")
+    page = open_page(page_url + "?section=class-attribution")
+    field, options = page.locator("#explained-class input"), page.locator("li[role=option]")
     field.click()
     field.fill("ship")  # possibly before the first maps
     field.press("Enter")

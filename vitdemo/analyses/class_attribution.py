@@ -2,7 +2,7 @@
 
 The functions need only an `AppContext`, so a notebook can call them as the page does:
 
-    found = compute_class_maps(context, run, image, target="cat", against="dog")
+    found = compute_class_attribution(context, run, image, target="cat", against="dog")
     found.maps[0].values  # (rows, columns)
     measure_faithfulness(context, found, image, fill="drop").scores["relevance"].deletion
 """
@@ -48,7 +48,7 @@ BETTER_THAN_BASELINES = "better than all four baselines"
 
 
 @dataclass(frozen=True)
-class ClassMap:
+class AttributionMap:
     """Attribution map of one image by one method: `values` (rows, columns).
 
     If `is_signed` is true, positive values support the class and negative values oppose it.
@@ -67,7 +67,7 @@ class ClassMap:
 
 
 @dataclass(frozen=True)
-class ClassMaps:
+class ClassAttribution:
     """Attribution maps of one image for class `target`, or for its contrast with `against`."""
 
     run: Run
@@ -75,7 +75,7 @@ class ClassMaps:
     probabilities: np.ndarray  # (C,)
     target: int
     against: int | None
-    maps: tuple[ClassMap, ...]  # sorted by decreasing mean score on many images
+    maps: tuple[AttributionMap, ...]  # sorted by decreasing mean score on many images
     # replacement -> mean scores of this run's maps on many images
     summaries: dict[str, FaithfulnessSummary]
     fills: tuple[str, ...]  # the replacements for removed patches that the model supports
@@ -176,7 +176,7 @@ def get_class_index(run: Run, name: str) -> int:
     return run.classes.index(name)
 
 
-def compute_class_maps(
+def compute_class_attribution(
     context: AppContext,
     run: Run,
     image: Image.Image,
@@ -186,7 +186,7 @@ def compute_class_maps(
     include_slow: bool = True,
     check_slow: bool = False,
     on_step: OnStep | None = None,
-) -> ClassMaps:
+) -> ClassAttribution:
     """Compute the maps of an RGB image by every method that supports `run`'s model.
 
     Args:
@@ -208,7 +208,7 @@ def compute_class_maps(
         raise RunError(
             f"'{run.classes[first]}' cannot be compared with itself: choose another class."
         )
-    key = make_key((compute_class_maps, run, seen, first, second))
+    key = make_key((compute_class_attribution, run, seen, first, second))
     asked = _MapComputation(context.cache, key, model, pixels)
     measured = load_summaries(context, run)
     methods = sort_by_measured_score(attributions.list_methods(model), measured)
@@ -217,7 +217,7 @@ def compute_class_maps(
     if second is None and len(probabilities) > 1:
         checks = asked.check_maps(found, probabilities, check_slow, on_step)
     maps = tuple(
-        ClassMap(
+        AttributionMap(
             m,
             found[m.name],
             _is_signed(m, second),
@@ -231,7 +231,7 @@ def compute_class_maps(
     results = {fill: context.cache.get(_result_key(key, fill)) for fill in fills}
     results = {fill: result for fill, result in results.items() if result}
     answer = run, seen, probabilities, first, second, maps, measured
-    return ClassMaps(*answer, fills, results, key)
+    return ClassAttribution(*answer, fills, results, key)
 
 
 def sort_by_measured_score(
@@ -245,7 +245,7 @@ def sort_by_measured_score(
 
 def measure_faithfulness(
     context: AppContext,
-    maps: ClassMaps,
+    maps: ClassAttribution,
     image: Image.Image,
     *,
     fill: str = "mean",
@@ -270,19 +270,19 @@ class _FaithfulnessTest:
     """One run of the faithfulness test: all baselines are one part, and each map is one part."""
 
     def __init__(
-        self, context: AppContext, maps: ClassMaps, image: Image.Image, fill: str, on_step
+        self, context: AppContext, maps: ClassAttribution, image: Image.Image, fill: str, on_step
     ):
-        self.class_maps, self.fill, self.model = maps, fill, context.load_model(maps.run)
+        self.attribution, self.fill, self.model = maps, fill, context.load_model(maps.run)
         _, self.pixels = context.prepare_input(maps.run.preprocessing, image)
         self.grid = attributions.cell_grid(self.model, self.pixels)
         self.done, self.parts, self.on_step = 0, 1 + len(maps.maps), on_step
         self.settings = {"fill": fill, "against": maps.against, "steps": faithfulness.CURVE_STEPS}
 
     def run_test(self, cache: Cache) -> FaithfulnessResult:
-        key = self.class_maps.cache_key
+        key = self.attribution.cache_key
         null = cache.get_or_compute((*key, "null", self.fill), self.measure_baselines)
         curves, scores = {}, {}
-        for drawn in self.class_maps.maps:
+        for drawn in self.attribution.maps:
             self.done += 1
             name, measure = drawn.method.name, partial(self.measure_map, drawn, null)
             curves[name], scores[name] = cache.get_or_compute(
@@ -309,11 +309,11 @@ class _FaithfulnessTest:
         )
 
     def measure_map(
-        self, drawn: ClassMap, null: PerturbationCurves
+        self, drawn: AttributionMap, null: PerturbationCurves
     ) -> tuple[PerturbationCurves, FaithfulnessScore]:
         """Measure curves and score of a map, and scores of copies if it beats other baselines."""
         name = drawn.method.name
-        classes = self.class_maps.target, self.class_maps.against
+        classes = self.attribution.target, self.attribution.against
         ranking = attributions.compute_ranking_values(
             name, self.model, self.pixels, torch.from_numpy(drawn.values)[None], *classes
         )
@@ -350,7 +350,7 @@ class _FaithfulnessTest:
             return function(
                 self.model,
                 self.pixels,
-                self.class_maps.target,
+                self.attribution.target,
                 maps,
                 on_step=self.report_progress if self.on_step else None,
                 **self.settings,
