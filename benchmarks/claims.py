@@ -11,7 +11,6 @@ measure their own claims.
 Letters: B batch, L layers, H heads, N tokens, C classes.
 """
 
-import argparse
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from torch import Tensor, nn
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.command import make_parser, run_program  # noqa: E402
 from benchmarks.faithfulness import draw_test_images, draw_validation_images  # noqa: E402
 from vitdemo import data, runs  # noqa: E402
 from vitdemo.analyses.class_attribution import choose_first_map, load_summaries  # noqa: E402
@@ -535,16 +535,12 @@ CLAIMS: tuple[Callable[[ClaimInputs], ClaimRows], ...] = (
 
 def main() -> None:
     names = [claim.__name__ for claim in CLAIMS]
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__)
     parser.add_argument(
         "--only", nargs="+", choices=names, default=names, metavar="NAME",
         help=f"claims to measure (default: all): {', '.join(names)}",
     )  # fmt: skip
     parser.add_argument("--images", type=int, default=100, help="number of test images per model")
-    parser.add_argument("--data", type=Path, help="folder of CIFAR-10 (default: data)")
-    parser.add_argument(
-        "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
-    )
     args = parser.parse_args()
     try:
         source = data.open_dataset(args.data, download=False)
@@ -572,4 +568,4 @@ def print_claim(claim: Callable[[ClaimInputs], ClaimRows], subjects: ClaimInputs
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)
