@@ -99,7 +99,7 @@ def test_browser_actions_are_applied_and_undone(context):
     act(context, session, what="class", name="cup")
     act(context, session, what="remove", name="mug")
     with pytest.raises(DataError, match="already removed"):  # "cup" now has the index of "mug"
-        act(context, session, what="pictures", name="mug", paths=[])
+        act(context, session, what="images", name="mug", paths=[])
     act(context, session, what="undo")
     act(context, session, what="remove", name="cup")
     session.previous_collection = None
@@ -254,12 +254,12 @@ def test_cancelled_training_keeps_the_previous_classifier(owned):
     [
         {"what": "format c:"},
         {"what": "class", "name": 3},
-        {"what": "pictures", "name": "gone"},
-        {"what": "pictures", "name": True, "paths": []},
-        {"what": "pictures", "name": "a", "paths": ["/etc/passwd"]},
-        {"what": "pictures", "name": "a", "paths": [7]},
-        {"what": "pictures", "name": "a", "paths": ["x"] * 501},
-        {"what": "remove", "name": "a", "picture": 0},
+        {"what": "images", "name": "gone"},
+        {"what": "images", "name": True, "paths": []},
+        {"what": "images", "name": "a", "paths": ["/etc/passwd"]},
+        {"what": "images", "name": "a", "paths": [7]},
+        {"what": "images", "name": "a", "paths": ["x"] * 501},
+        {"what": "remove", "name": "a", "image": 0},
         {"what": "remove"},
         {"what": "zip", "paths": ["../z.zip"]},
         {"what": "folder", "paths": [], "names": ["a"]},

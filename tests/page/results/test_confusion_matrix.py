@@ -104,7 +104,7 @@ def test_images_of_a_cell(tested):
     chosen = drawing.cell_payload(tested, make_state(model="first", cell="<b>ant,bee"))
     title = chosen["title"][0]["text"]
     assert title.startswith("True class <b>ant, predicted class bee: 10 images")
-    assert chosen["pictures"]["count"] == 10
+    assert chosen["images"]["count"] == 10
     for cell in ("", "bee", "bee,", "bee,wasp"):
         found = drawing.cell_payload(tested, make_state(model="first", cell=cell))
         pairs = [pair["pick"] for pair in found["pairs"]]

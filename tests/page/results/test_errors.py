@@ -5,7 +5,7 @@ import pytest
 from tests.support.factories import make_context
 from vitdemo.errors import RunError
 from vitdemo.page.results.confusion_matrix import matrix_payload
-from vitdemo.page.results.errors import KIND_TEXTS, kinds_payload, pairs_payload, pictures_payload
+from vitdemo.page.results.errors import KIND_TEXTS, images_payload, kinds_payload, pairs_payload
 from vitdemo.page.view_state import ViewState
 
 # first: 60 10 0 / 5 25 0 / 4 6 0; rows are the true classes <b>ant, bee and fly
@@ -49,16 +49,16 @@ def test_invalid_values_are_replaced_by_defaults(tested):
         "choices": [("any class", ""), ("<b>ant", "<b>ant"), ("bee", "bee"), ("fly", "fly")],
         "value": "",
     }
-    pictures = pictures_payload(tested, make_state(kind="no", order="no", page="x", **invalid))
-    assert (pictures["count"], pictures["start"]) == (25, 0)
+    found = images_payload(tested, make_state(kind="no", order="no", page="x", **invalid))
+    assert (found["count"], found["start"]) == (25, 0)
 
 
-def test_pictures_pass_all_filters(tested):
+def test_images_pass_all_filters(tested):
     state = make_state(model="first", kind="all", true="bee", order="data_set", page=1)
-    found = pictures_payload(tested, state)
+    found = images_payload(tested, state)
     assert found["count"] == 30
-    assert {picture["true"] for picture in found["pictures"]} == {"bee"}
-    numbers = [picture["number"] for picture in found["pictures"]]
+    assert {image["true"] for image in found["pictures"]} == {"bee"}
+    numbers = [image["number"] for image in found["pictures"]]
     assert numbers == sorted(numbers)
 
 
@@ -71,7 +71,7 @@ def test_pairs_are_the_most_confused_classes(tested):
     ]
 
 
-@pytest.mark.parametrize("payload", [kinds_payload, pictures_payload])
+@pytest.mark.parametrize("payload", [kinds_payload, images_payload])
 def test_invalid_confidence_range_is_reported(tested, payload):
     with pytest.raises(RunError, match=r"range 0\.5 to 0\.4"):
         payload(tested, make_state(model="first", low=50, high=40))

@@ -89,7 +89,7 @@ def test_all_sections_show_the_chosen_test_set(tested):
     assert "of 7 test images" in tested.read("class_metrics").data["summary"][0]["text"]
     matrix = tested.read("confusion_matrix").data
     assert np.array(matrix["values"]).sum() == 7
-    images = tested.read("errors_pictures", errors__kind="all")
+    images = tested.read("errors_images", errors__kind="all")
     assert images["count"] == 7
     assert images["sheet"].pixels.shape[1] == 8 * 96
     (tests,) = tested.context.test_sets.list()
@@ -133,7 +133,7 @@ def test_one_model_is_compared_on_both_test_sets(tested):
         "The test sets have different sizes, so the cells are differences of percentages."
     )
     cell = tested.read("confusion_cell", **compared, confusion__cell="cat,cat")
-    assert cell["pictures"]["compared"] == []
+    assert cell["images"]["compared"] == []
     # Without a test set, this comparison does not exist.
     original = tested.read("class_metrics", **compared, results__tests="")
     assert original.controls["results.other"]["value"] == ""

@@ -71,7 +71,7 @@ def make_sheet(own: CustomClass) -> CachedFile | None:
     if not own.images:
         return None
 
-    keys = "".join(picture.key for picture in own.images)
+    keys = "".join(image.key for image in own.images)
     return CachedFile(
         hash_name(keys.encode(), ".jpg"),
         lambda: encode_image(concatenate_images(make_thumbnails(own.images)), exact=False),
@@ -99,7 +99,7 @@ def apply_edit(
 ) -> list[str]:
     """Apply an untrusted request to the collection; return a message per skipped image.
 
-    The request contains the kind of change `what`, the class `name`, the index of a `picture`, and
+    The request contains the kind of change `what`, the class `name`, the index of an `image`, and
     the `paths` of uploads. For a folder, `names` are the images' folders, which end with the class.
     """
     now, problems = session.collection, []
@@ -116,7 +116,7 @@ def apply_edit(
         return []
     if what == "class":
         changed = now.with_class(name)
-    elif what == "pictures":
+    elif what == "images":
         changed, problems = now.with_files(_find_class_index(name, now), paths)
     elif what == "folder":
         if len(names) != len(paths):
@@ -129,7 +129,7 @@ def apply_edit(
     elif what == "tests":
         changed = add_test_images(context, now)
     elif what == "remove":
-        index, image = _find_class_index(name, now), fields.get("picture")
+        index, image = _find_class_index(name, now), fields.get("image")
         if image is not None:
             _check_image_index(image, len(now.classes[index].images))
         changed = now.without(index, image)
@@ -172,8 +172,8 @@ def add_test_images(context: AppContext, collection: ImageCollection) -> ImageCo
         )
         for i in np.flatnonzero(labels == c)[chosen]:
             try:
-                picture = crop_visible_square(context.load_test_image(int(i)).image)
-                collection = collection.with_image(index, picture, f"test image {i}")
+                square = crop_visible_square(context.load_test_image(int(i)).image)
+                collection = collection.with_image(index, square, f"test image {i}")
             except DataError:  # The collection already contains this image.
                 continue
     return collection

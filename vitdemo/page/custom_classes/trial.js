@@ -22,6 +22,41 @@ const MARKUP = markup`
   <ol class="bars" aria-label="Class probabilities"></ol>
 `;
 
+// Return the centre crop of the camera's image as a small JPEG.
+function takePhoto(video) {
+  const side = Math.min(video.videoWidth, video.videoHeight);
+  const canvas = makeCanvas(SIDE, SIDE);
+  const corner = [(video.videoWidth - side) / 2, (video.videoHeight - side) / 2];
+  canvas.getContext("2d").drawImage(video, ...corner, side, side, 0, 0, SIDE, SIDE);
+  return canvas.toDataURL("image/jpeg", QUALITY);
+}
+
+// Send a photo, and after its answer the next one, from `start` to `stop`, while the camera is visible. An error ends this,
+// and is passed to `fail`.
+function createPhotoLoop(video, fail) {
+  let turn = 0; // number of the camera session; answers for earlier sessions start no further photo
+
+  function shoot(mine) {
+    if (mine !== turn) return;
+    const isVisible = video.getClientRects().length && !document.hidden;
+    const repeat = (pause) => setTimeout(shoot, pause, mine);
+    if (!isVisible || !video.videoWidth) return repeat(PAUSE);
+    const started = performance.now();
+    store.act("own.predict", { photo: takePhoto(video) }, (error) => {
+      if (mine !== turn) return;
+      if (error) fail(error);
+      else repeat(Math.max(PAUSE, performance.now() - started));
+    });
+  }
+
+  return {
+    start: () => shoot(++turn),
+    stop() {
+      turn += 1;
+    },
+  };
+}
+
 function create(element, { upload }) {
   draw(MARKUP, element);
   const findPart = (name) => element.querySelector(name);
@@ -31,8 +66,10 @@ function create(element, { upload }) {
   };
   const live = createCamera(video, showMessage);
   let isLive = false; // whether the camera is open
-  let turn = 0; // number of the camera session; answers for earlier sessions start no further photo
-  let drawn = {}; // the last payload
+  const photos = createPhotoLoop(video, (error) => {
+    close();
+    showMessage(error);
+  });
 
   function show(what) {
     stage.hidden = !what;
@@ -44,7 +81,7 @@ function create(element, { upload }) {
 
   function close() {
     isLive = false;
-    turn += 1;
+    photos.stop();
     live.close();
     show(null);
   }
@@ -56,33 +93,7 @@ function create(element, { upload }) {
     isLive = true;
     show(video);
     findPart(".leave").focus();
-    shoot(++turn);
-  }
-
-  // Return the centre crop of the camera's image as a small JPEG.
-  function takePhoto() {
-    const side = Math.min(video.videoWidth, video.videoHeight);
-    const canvas = makeCanvas(SIDE, SIDE);
-    const corner = [(video.videoWidth - side) / 2, (video.videoHeight - side) / 2];
-    canvas.getContext("2d").drawImage(video, ...corner, side, side, 0, 0, SIDE, SIDE);
-    return canvas.toDataURL("image/jpeg", QUALITY);
-  }
-
-  // Send a photo, and after its answer the next one, while the camera is open and visible.
-  function shoot(mine) {
-    if (mine !== turn) return;
-    const isVisible = stage.getClientRects().length && !document.hidden;
-    const repeat = (pause) => setTimeout(shoot, pause, mine);
-    if (!isVisible || !video.videoWidth) return repeat(PAUSE);
-    const started = performance.now();
-    store.act("own.predict", { photo: takePhoto() }, (error) => {
-      if (mine !== turn) return;
-      if (error) {
-        close();
-        return showMessage(error);
-      }
-      repeat(Math.max(PAUSE, performance.now() - started));
-    });
+    photos.start();
   }
 
   async function choose() {
@@ -102,9 +113,7 @@ function create(element, { upload }) {
     }
   }
 
-  function render(data) {
-    drawn = data;
-    const { model, shares, is_current: isCurrent } = drawn;
+  function render({ model, shares, is_current: isCurrent }) {
     if (!model && isLive) close();
     findPart(".hint").textContent = !model
       ? "Train the classifier first. Then show it new images here."

@@ -173,16 +173,15 @@ def test_limit_of_the_colour_scale_excludes_equal_patches():
     assert positions.find_largest_cosine(np.ones((1, 1))) == 1
 
 
-def test_filter_tiles_have_captions_and_channels_last():
+def test_filter_tiles_have_numbers_and_channels_last():
     colours = np.zeros((2, 3, 2, 2))
     colours[1, 0, 1, 0] = 1.0
     kernels = PatchFilters(9, colours, np.array([2.5, 1.0]), colours[:1], np.array([0.25]))
-    text, tiles, _ = patch_embedding.filter_blocks(kernels, patch_embedding.LARGEST_FILTERS)
-    assert "2 x 2 pixels" in text.text and "of 9" in text.text
-    assert tiles.items[0].alt == "Filter 1: norm 2.50"
-    assert tiles.sheet[1, 2].tolist() == [255, 0, 0]  # the lower left pixel of the second tile
-    _, tiles, _ = patch_embedding.filter_blocks(kernels, patch_embedding.PRINCIPAL_COMPONENTS)
-    assert [each.caption for each in tiles.items] == ["25.0%"]
+    found = patch_embedding.describe_filters(kernels, keys.LARGEST_FILTERS)
+    assert (found["count"], found["side"], found["numbers"]) == (9, 2, [2.5, 1.0])
+    assert found["sheet"].pixels[1, 2].tolist() == [255, 0, 0]  # lower left of the second tile
+    found = patch_embedding.describe_filters(kernels, keys.PRINCIPAL_COMPONENTS)
+    assert found["numbers"] == [0.25]
 
 
 def test_self_supervised_pretraining_counts_as_from_scratch(tmp_path):

@@ -8,17 +8,15 @@ import * as store from "../../store.js";
 import { DOWNLOAD_CSV } from "../../texts.js";
 
 const MODELS = ["results.tests", "results.model", "results.other"];
+const CELL = "confusion.cell";
 
-resetPageOf("confusion", [...MODELS, "confusion.cell"]);
+resetPageOf("confusion", [...MODELS, CELL]);
 
 const encode = ({ classes }, i, j) => `${classes[i]},${classes[j]}`;
-let scrolls = false; // whether the user has chosen a cell whose images have not arrived yet
 
 function choose(cell) {
-  const isNew = cell !== store.state["confusion.cell"];
-  if (isNew) store.set({ "confusion.cell": cell });
-  else scrollToImages();
-  scrolls = isNew;
+  if (cell === store.state[CELL]) scrollToImages();
+  else store.set({ [CELL]: cell });
 }
 
 // Scroll as little as necessary, so that the chosen cell remains visible.
@@ -77,13 +75,11 @@ function drawPairs({ run, pairs: all }) {
 
 store.define("confusion_matrix", {
   skeleton: "tiles",
-  follows: ["confusion.cell"],
+  follows: [CELL],
   render(element, value, state) {
     const notes = value.notes.map((text) => markup`<p class="quiet">${text}</p>`);
     render(
-      markup`<div class="vd-scroll">${drawMatrix(value, state["confusion.cell"])}</div>${notes}${
-        drawSaveButton(value)
-      }`,
+      markup`<div class="vd-scroll">${drawMatrix(value, state[CELL])}</div>${notes}${drawSaveButton(value)}`,
       element,
     );
   },
@@ -99,19 +95,20 @@ store.define("confusion_cell", {
       element,
     );
     const [list, back, title] = element.children;
-    const [drawTitle, drawPictures] = [createDocument(title), createGallery(element, "confusion")];
+    const [drawTitle, drawImages] = [createDocument(title), createGallery(element, "confusion")];
+    let shown = null; // the cell of the last drawing
     function draw(data, state) {
-      const { title: blocks = [], pictures = null } = data;
+      const { title: blocks = [], images = null } = data;
       render(data.pairs ? drawPairs(data) : nothing, list);
-      back.hidden = !pictures;
+      back.hidden = !images;
       drawTitle(blocks);
-      drawPictures(pictures, state);
-      if (scrolls) scrollToImages();
-      scrolls = false;
+      drawImages(images, state);
+      if (shown !== null && shown !== state[CELL]) scrollToImages();
+      shown = state[CELL];
     }
     return {
       render: draw,
-      showError: () => draw({}), // confusion_matrix shows the message
+      showError: () => draw({}, store.state), // confusion_matrix shows the message
     };
   },
 });

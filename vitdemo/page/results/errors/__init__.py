@@ -5,7 +5,7 @@ The tab has three views. The browser chooses the kind of images and the page of 
     errors_kinds: {"chips": [{"pick": kind, "label", "count", "off": reason or None, "text"}, ...],
                    "only": description of the other filters, "messages": [sentence, ...]}
     errors_pairs: {"chips": [{"pick": "i-j", "label", "count", "spoken", "classes"}, ...]}
-    errors_pictures: see `vitdemo.page.gallery`
+    errors_images: see `vitdemo.page.gallery`
 """
 
 from dataclasses import replace
@@ -72,7 +72,7 @@ def build(setup: PageSetup) -> None:
                     setup.controls.add(key, gr.Slider, min_width=200)
                 gr.Markdown(ORDER_HELP)
         with gr.Column(min_width=300):
-            add_view("errors_pictures", elem_id="errors-pictures")
+            add_view("errors_images", elem_id="errors-pictures")
 
 
 @needs(*FILTERS)
@@ -107,7 +107,7 @@ def pairs_payload(context: AppContext, state: ViewState) -> dict:
 
 
 @needs(*FILTERS, keys.ERROR_KIND, keys.ERROR_ORDER, keys.ERRORS_PAGE)
-def pictures_payload(context: AppContext, state: ViewState) -> dict:
+def images_payload(context: AppContext, state: ViewState) -> dict:
     """Return the payload of the gallery. Raises `RunError`."""
     query, page = read_query(context, state), int(state[keys.ERRORS_PAGE])
     chosen = {"kind": state[keys.ERROR_KIND], "order": state[keys.ERROR_ORDER]}
@@ -119,7 +119,7 @@ FEATURE = Feature(
     {
         "errors_kinds": kinds_payload,
         "errors_pairs": pairs_payload,
-        "errors_pictures": pictures_payload,
+        "errors_images": images_payload,
     }
 )
 

@@ -90,7 +90,7 @@ store.define("errors_kinds", {
     }
     return {
       render: (data, state) => draw(data, state["errors.kind"]),
-      showError: () => draw({ chips: [], only: "", messages: [] }, null), // errors_pictures shows the message
+      showError: () => draw({ chips: [], only: "", messages: [] }, null), // errors_images shows the message
     };
   },
 });
@@ -107,7 +107,7 @@ store.define("errors_pairs", {
   },
 });
 
-store.define("errors_pictures", {
+store.define("errors_images", {
   skeleton: "tiles",
   follows: ["errors.all_models"],
   create(element) {

@@ -18,6 +18,36 @@ store.watch([TESTS], (state, changes) => {
   store.updateControls({ "results.other": { value: other } });
 });
 
+// The form that adds a test set; `sendFolder` and `sendZip` are called with the chosen files.
+function drawForm(isLocal, sendFolder, sendZip) {
+  const makeListener = (send) => ({ target }) => send(takeFiles(target));
+  return markup`<details class="add"><summary>Test the models on your own images</summary>
+      <p>Use a folder or a zip file with one folder of images per class. Use class names of the models as folder names, for example cat and dog. ${
+    isLocal
+      ? "The images stay in memory until this page is stopped."
+      : "Only you can see your images, and they are deleted one hour after their last use."
+  }</p>
+      <div class="ways">
+        <input type="text" class="name" maxlength="40" autocomplete="off" placeholder="for example Group 2"
+          aria-label="Name of the test set">
+        <label class="file"><input type="file" class="folder" webkitdirectory multiple
+          @change=${makeListener(sendFolder)}><span>Add folder</span></label>
+        <label class="file"><input type="file" class="zip" accept=".zip"
+          @change=${makeListener(sendZip)}><span>Add zip</span></label>
+      </div>
+    </details>`;
+}
+
+// The chosen test set, with the `table` of accuracies.
+const drawChosen = ({ name, summary, problems, comparison }, table, buttons) =>
+  markup`<h2>${name}</h2>
+      <span class="quiet">${summary}</span>
+      ${problems.map((text) => markup`<p class="quiet">${text}</p>`)}
+      <details class="accuracies" ?hidden=${!comparison.length}>
+        <summary>Accuracy of all models on both test sets</summary>${table}
+      </details>
+      <div class="buttons">${buttons}</div>`;
+
 function createTestSet(element, { upload }) {
   const progress = createProgressLine("images");
   const table = document.createElement("div");
@@ -56,33 +86,16 @@ function createTestSet(element, { upload }) {
     });
   }
 
-  async function sendZip({ target }) {
-    const sent = await uploadFiles(takeFiles(target), upload, showMessage);
+  async function sendZip(files) {
+    const sent = await uploadFiles(files, upload, showMessage);
     if (sent?.paths.length) add({ paths: sent.paths });
   }
 
-  async function sendFolder({ target }) {
-    const files = listFolderFiles(takeFiles(target), drawn.system, MAX_FILES, showMessage);
-    const sent = files && await uploadFiles(files, upload, showMessage);
+  async function sendFolder(files) {
+    const shown = listFolderFiles(files, drawn.system, MAX_FILES, showMessage);
+    const sent = shown && await uploadFiles(shown, upload, showMessage);
     if (sent?.paths.length) add({ paths: sent.paths, folders: sent.files.map(getFolder) });
   }
-
-  const drawForm = () =>
-    markup`<details class="add"><summary>Test the models on your own images</summary>
-      <p>Use a folder or a zip file with one folder of images per class. Use class names of the models as folder names, for example cat and dog. ${
-      drawn.is_local
-        ? "The images stay in memory until this page is stopped."
-        : "Only you can see your images, and they are deleted one hour after their last use."
-    }</p>
-      <div class="ways">
-        <input type="text" class="name" maxlength="40" autocomplete="off" placeholder="for example Group 2"
-          aria-label="Name of the test set">
-        <label class="file"><input type="file" class="folder" webkitdirectory multiple
-          @change=${sendFolder}><span>Add folder</span></label>
-        <label class="file"><input type="file" class="zip" accept=".zip"
-          @change=${sendZip}><span>Add zip</span></label>
-      </div>
-    </details>`;
 
   const drawEvaluateButton = () =>
     markup`<button type="button" class="vd-download primary" id="tests-evaluate" @click=${evaluate}>${
@@ -91,23 +104,16 @@ function createTestSet(element, { upload }) {
   const drawCancelButton = () => drawActionButton(CANCEL, () => store.stopTask(), "tests-cancel");
   const remove = () => store.act("tests.remove", {}, showMessage);
 
-  function drawChosen() {
-    return markup`<h2>${drawn.name}</h2>
-      <span class="quiet">${drawn.summary}</span>
-      ${drawn.problems.map((text) => markup`<p class="quiet">${text}</p>`)}
-      <details class="accuracies" ?hidden=${!drawn.comparison.length}>
-        <summary>Accuracy of all models on both test sets</summary>${table}
-      </details>
-      <div class="buttons">${drawn.pending && !running ? drawEvaluateButton() : nothing}${
-      running ? drawCancelButton() : drawActionButton("Remove this test set", remove, "tests-remove")
-    }</div>`;
-  }
+  const drawButtons = () => [
+    drawn.pending && !running ? drawEvaluateButton() : nothing,
+    running ? drawCancelButton() : drawActionButton("Remove this test set", remove, "tests-remove"),
+  ];
 
   function draw() {
     if (!drawn) return;
     render(
-      markup`${drawForm()}${
-        drawn.name ? drawChosen() : nothing
+      markup`${drawForm(drawn.is_local, sendFolder, sendZip)}${
+        drawn.name ? drawChosen(drawn, table, drawButtons()) : nothing
       }${progress.place}<div role="status">${message}</div>`,
       element,
     );

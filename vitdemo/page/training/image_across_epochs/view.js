@@ -17,6 +17,21 @@ function drawSlider(name, text, { min, max, value, spoken = nothing }, choose) {
     aria-valuetext=${spoken} @input=${({ target }) => choose(Number(target.value))}></label>`;
 }
 
+// The map and the predictions of epoch `i` and layer `l`.
+function drawScreen({ classes, epochs, label: truth, predicted, progress, run, seen, shares }, i, l) {
+  const drawBar = (name, c) => drawClassBar(name, shares[i][c], { truth, isFirst: name === predicted[i] });
+  return markup`<div class="screen">
+    <div class="vd-overlay"><img src=${seen.url} alt="Attention of ${run} after epoch ${
+    epochs[i]
+  }, layer ${l}, mean of the heads"><canvas aria-hidden="true"></canvas></div>
+    <div class="answer">
+      <p class="when" role="status">${run} after epoch ${epochs[i]}: ${predicted[i]}</p>
+      <ul>${classes.map(drawBar)}</ul>
+      <p class="learned">${progress}</p>
+    </div>
+  </div>`;
+}
+
 // The animation needs several forward passes, so it is requested only when the user scrolls to it.
 function waitForScroll(element) {
   element.hidden = true;
@@ -68,38 +83,20 @@ function create(element) {
   const drawHint = (text) => markup`<p class="none">${text}</p>`; // there is nothing to show yet
 
   function show() {
-    const { classes, epochs, grid, label: truth, layers, maps, run, seen, shares, progress } = data;
-    const i = getChosenIndex();
-    const l = Math.min(store.state[KEYS.layer] || layers, layers);
-    const [epoch, predicted] = [epochs[i], data.predicted[i]];
-    const drawBar = (name, c) => drawClassBar(name, shares[i][c], { truth, isFirst: name === predicted });
-    const epochText = `Epoch ${epoch} of ${epochs.at(-1)}`;
-    const range = {
-      min: 0,
-      max: epochs.length - 1,
-      value: i,
-      spoken: `epoch ${epoch}: ${predicted}`,
-    };
-    const layerText = `Layer ${l} of ${layers}`;
-    draw(
-      markup`<div class="screen">
-          <div class="vd-overlay"><img src=${seen.url} alt="Attention of ${run} after epoch ${epoch}, layer ${l}, mean of the heads"><canvas aria-hidden="true"></canvas></div>
-          <div class="answer">
-            <p class="when" role="status">${run} after epoch ${epoch}: ${predicted}</p>
-            <ul>${classes.map(drawBar)}</ul>
-            <p class="learned">${progress}</p>
-          </div>
-        </div>
-        <div class="controls">
-          <button type="button" class="play" ?disabled=${epochs.length < 2} @click=${play}>${
-        timer ? "Stop" : "Play"
-      }</button>
-          ${drawSlider("at", epochText, range, moveTo)}
-          ${drawSlider("layer", layerText, { min: 1, max: layers, value: l }, chooseLayer)}
-        </div>`,
-      element,
-    );
-    drawValues(element.querySelector("canvas"), maps[i][l - 1], grid);
+    const [i, l] = [getChosenIndex(), Math.min(store.state[KEYS.layer] || data.layers, data.layers)];
+    const playText = timer ? "Stop" : "Play";
+    draw(markup`${drawScreen(data, i, l)}${drawControls(data, i, l, playText)}`, element);
+    drawValues(element.querySelector("canvas"), data.maps[i][l - 1], data.grid);
+  }
+
+  function drawControls({ epochs, layers, predicted }, i, l, playText) {
+    const range = { min: 0, max: epochs.length - 1, value: i, spoken: `epoch ${epochs[i]}: ${predicted[i]}` };
+    const layerRange = { min: 1, max: layers, value: l };
+    return markup`<div class="controls">
+      <button type="button" class="play" ?disabled=${epochs.length < 2} @click=${play}>${playText}</button>
+      ${drawSlider("at", `Epoch ${epochs[i]} of ${epochs.at(-1)}`, range, moveTo)}
+      ${drawSlider("layer", `Layer ${l} of ${layers}`, layerRange, chooseLayer)}
+    </div>`;
   }
 
   function render(found) {

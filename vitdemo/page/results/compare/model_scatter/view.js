@@ -14,6 +14,7 @@ const KINDS = { model: "model", results: "only results, without weights", ablati
 const X = "compare.x";
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 14, 10, 40]; // margins in pixels
 const RADIUS = { model: 7, results: 5.5, ablation: 4 };
+const ORDER = Object.keys(RADIUS);
 const REACH = 24; // maximum pixels from the pointer to the nearest dot
 const LETTER = 7; // pixels, width of a letter of a label
 const LINE = 14; // pixels, height of a label
@@ -120,6 +121,48 @@ function drawFailedRun(model) {
     open(model)}>${text}</button>`;
 }
 
+const drawFailedRuns = (failed) =>
+  markup`Failed runs, with an accuracy close to chance: ${failed.map(drawFailedRun)}`;
+
+// Dots { model, x, y, radius } in the order of drawing, so that important dots cover others; and the axes.
+function layOut(models, axis, [width, height]) {
+  const [right, bottom] = [width - RIGHT, height - BOTTOM];
+  const across = makeScale(models.map((model) => model[axis]), [LEFT, right], { log: true });
+  const up = makeScale(models.map(({ accuracy }) => accuracy), [bottom, TOP]);
+  const dots = models.map((model) => {
+    const [x, y, radius] = [across.place(model[axis]), up.place(model.accuracy), RADIUS[model.kind]];
+    return { model, x, y, radius };
+  }).sort((a, b) => ORDER.indexOf(b.model.kind) - ORDER.indexOf(a.model.kind) || a.x - b.x);
+  separate(dots);
+  return { dots, axes: drawAxes(across, up, { height, right, bottom, title: AXES[axis].title }) };
+}
+
+function drawPlot({ dots, axes }, [width, height]) {
+  const byImportance = dots.toSorted((a, b) =>
+    ORDER.indexOf(a.model.kind) - ORDER.indexOf(b.model.kind) || b.model.accuracy - a.model.accuracy
+  );
+  return markup`<svg viewBox="0 0 ${width} ${height}" role="group" aria-label="Test accuracy of all models">
+      ${axes}${dots.map(drawDot)}${placeLabels(byImportance, width - RIGHT)}
+    </svg>`;
+}
+
+// Move the card next to its dot.
+function placeCard(card, { x, y }, { clientWidth, clientHeight }) {
+  const isRight = x > clientWidth / 2;
+  card.style.left = isRight ? "" : `${x + 14}px`;
+  card.style.right = isRight ? `${clientWidth - x + 14}px` : "";
+  card.style.top = `${Math.max(0, Math.min(y - 30, clientHeight - card.offsetHeight))}px`;
+}
+
+// The number of runs that the chart leaves out.
+function describeMissing(count) {
+  const texts = [
+    "{count} run without this value is not shown.",
+    "{count} runs without this value are not shown.",
+  ];
+  return count ? fillPlural(count, ...texts) : "";
+}
+
 function create(element) {
   const shown = makeElement(markup`<div class="shown" aria-hidden="true" hidden></div>`);
   const plot = makeElement(markup`<div class="plot"></div>`);
@@ -131,10 +174,7 @@ function create(element) {
     shown.hidden = !dot;
     if (!dot) return;
     render(drawCard(dot.model), shown);
-    const isRight = dot.x > plot.clientWidth / 2;
-    shown.style.left = isRight ? "" : `${dot.x + 14}px`;
-    shown.style.right = isRight ? `${plot.clientWidth - dot.x + 14}px` : "";
-    shown.style.top = `${Math.max(0, Math.min(dot.y - 30, plot.clientHeight - shown.offsetHeight))}px`;
+    placeCard(shown, dot, plot);
   }
 
   function findNearest({ clientX, clientY }) {
@@ -168,28 +208,10 @@ function create(element) {
 
   function draw() {
     if (!plot.clientWidth) return;
-    const width = plot.clientWidth;
-    const height = width < 600 ? 340 : 430;
-    const [right, bottom] = [width - RIGHT, height - BOTTOM];
-    const across = makeScale(models.map((model) => model[axis]), [LEFT, right], { log: true });
-    const up = makeScale(models.map(({ accuracy }) => accuracy), [bottom, TOP]);
-    const order = Object.keys(RADIUS);
-    dots = models.map((model) => {
-      const [x, y, radius] = [across.place(model[axis]), up.place(model.accuracy), RADIUS[model.kind]];
-      return { model, x, y, radius };
-    }).sort((a, b) => order.indexOf(b.model.kind) - order.indexOf(a.model.kind) || a.x - b.x);
-    separate(dots);
-    const labels = placeLabels(
-      dots.toSorted((a, b) =>
-        order.indexOf(a.model.kind) - order.indexOf(b.model.kind) || b.model.accuracy - a.model.accuracy
-      ),
-      right,
-    );
-    const drawn =
-      markup`<svg viewBox="0 0 ${width} ${height}" role="group" aria-label="Test accuracy of all models">
-      ${drawAxes(across, up, { height, right, bottom, title: AXES[axis].title })}${dots.map(drawDot)}${labels}
-    </svg>`;
-    render(markup`${drawn}${shown}`, plot);
+    const size = [plot.clientWidth, plot.clientWidth < 600 ? 340 : 430];
+    const layout = layOut(models, axis, size);
+    dots = layout.dots;
+    render(markup`${drawPlot(layout, size)}${shown}`, plot);
     plot.querySelectorAll(".dot").forEach((each, i) => (dots[i].mark = each));
     mark(null);
     setTabStop ??= addRoving(
@@ -206,26 +228,13 @@ function create(element) {
       axis = state[X];
       models = data.models.filter((model) => model[axis] > 0);
       const count = data.models.length - models.length;
-      const drawChart = () =>
-        markup`${drawBar(axis)}${plot}<p class="missing">${
-          count
-            ? fillPlural(
-              count,
-              "{count} run without this value is not shown.",
-              "{count} runs without this value are not shown.",
-            )
-            : ""
-        }</p>`;
+      const drawChart = () => markup`${drawBar(axis)}${plot}<p class="missing">${describeMissing(count)}</p>`;
       const problems = data.problems.map(drawNotice);
       render(
         markup`${problems}${data.empty ? drawNotice(data.empty) : nothing}${
           data.models.length ? drawChart() : nothing
         }
-          <p class="failed">${
-          data.failed.length
-            ? markup`Failed runs, with an accuracy close to chance: ${data.failed.map(drawFailedRun)}`
-            : ""
-        }</p>`,
+          <p class="failed">${data.failed.length ? drawFailedRuns(data.failed) : ""}</p>`,
         element,
       );
       draw();
