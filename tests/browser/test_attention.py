@@ -252,6 +252,8 @@ def test_pointing_and_selecting_send_no_requests(open_view):
     assert wait_until_drawn(page, token="14,14")["source"] == "rollout"
     find_thumbnail(page, 1, 3).click()
     wait_until_drawn(page, source="head", layer=1, head=3)
+    expect(page.locator(f"#attention .wall {PRESSED}")).to_have_count(1)
+    expect(find_thumbnail(page, 1, 3)).to_have_attribute("aria-pressed", "true")
     for source in ("mean", "rollout", "similar", "head 1"):
         select_source(page, source)
         wait_until_drawn(page, source=source.split()[0])
