@@ -9,10 +9,11 @@ from vitdemo.documents.table import Cell, Column, Table
 from vitdemo.page.bridge import document_payload
 
 # Draws a document, whose buttons show other documents.
-JS_DRAW = """([documents, name]) => {
+JS_DRAW = """async ([documents, name]) => {
+  const { createDocument } = await vitdemo.load("components/documents.js");
   const place = document.querySelector("#sections");
   place.className = "article";
-  const draw = vitdemo.createDocument(place, (name) => draw(documents[name]));
+  const draw = createDocument(place, (name) => draw(documents[name]));
   draw(documents[name]);
 }"""
 

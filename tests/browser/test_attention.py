@@ -597,6 +597,10 @@ def test_rollout_settings_are_restored_from_the_url_and_applied(open_view, look_
     expect(page.locator("#attention .pointed")).to_contain_text("starts at layer 2")
 
 
+JS_COLOURS = """async () => {
+  const { getColour } = await vitdemo.load("components/shared.js");
+  return [...Array(256).keys()].map((i) => getColour(i / 256, false));
+}"""
 SCALES = {  # scale: expected position in the colour map, for shares of the maximum
     "linear": lambda shares: shares,
     "root": np.sqrt,
@@ -614,9 +618,7 @@ def test_colour_scale_shows_small_values_and_is_in_url_and_legend(open_view, sca
             const { data } = canvas.getContext("2d").getImageData(0, 0, 14, 14);
             return Array.from({ length: 196 }, (_, i) => [...data.subarray(4 * i, 4 * i + 3)]); }"""
     )
-    shades = np.array(
-        page.evaluate("[...Array(256).keys()].map(i => vitdemo.getColour(i / 256, false))")
-    )
+    shades = np.array(page.evaluate(JS_COLOURS))
     expected = np.floor(256 * SCALES[scale](values / values.max())).clip(0, 255).astype(int)
     assert np.abs(np.array(colours) - shades[expected]).max() <= 12  # the next colours
     kind = page.locator("#attention .legend .kind")

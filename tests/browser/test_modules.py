@@ -49,8 +49,8 @@ def test_state_can_change_before_the_page_is_connected(new_page, page_url):
     new_page.goto(page_url)
     wait_until_drawn(new_page)
     read = "async (url) => (await import(url)).listNeeds(['similar_images'])"
-    assert new_page.evaluate(read, f"./{URL}/store.js?unconnected") == []
-    assert len(new_page.evaluate(read, f"./{URL}/store.js")) > 1
+    assert new_page.evaluate(read, f"./{URL}/store/views.js?unconnected") == []
+    assert len(new_page.evaluate(read, f"./{URL}/store/views.js")) > 1
 
 
 def test_missing_modules_are_reported(new_page, page_url):

@@ -134,11 +134,12 @@ def test_views_show_a_skeleton_until_their_data_arrive(open_page, page_url):
 def test_texts_have_plural_forms_and_need_all_values(shared_page):
     page = shared_page
     texts = "'{count} image', '{count} images of {name}'"
-    plural = f"(count) => vitdemo.fillPlural(count, {texts}, {{ name: 'cats' }})"
+    load = "vitdemo.load('texts.js')"
+    plural = f"(n) => {load}.then((each) => each.fillPlural(n, {texts}, {{ name: 'cats' }}))"
     found = [page.evaluate(plural, count) for count in (0, 1, 1234)]
     assert found == ["0 images of cats", "1 image", "1,234 images of cats"]
     with pytest.raises(Error, match=r"no value for \{b\}"):
-        page.evaluate("vitdemo.fill('{a} and {b}', { a: 1 })")
+        page.evaluate(f"{load}.then((each) => each.fill('{{a}} and {{b}}', {{ a: 1 }}))")
 
 
 def test_initial_layer_has_the_most_faithful_map(open_views, view_runs, tmp_path):

@@ -69,7 +69,7 @@ def page(open_page, address):
 
 
 def test_tab_panels_and_groups_have_no_accessible_name(page):
-    """Require `names.js`."""
+    """Require `gradio/names.js`."""
     for selector in ("[role=tabpanel]", "fieldset"):
         element = page.locator(selector).first
         names = [element.get_attribute(name) for name in ("aria-label", "aria-labelledby")]
@@ -128,7 +128,7 @@ def test_a_click_on_a_new_accordion_is_lost(open_page, address):
 
 
 def test_an_update_of_hidden_content_undoes_the_first_change_of_the_user(page):
-    """Require `pressed` in `store.js`, and `wait_for_frames` in tests.
+    """Require `pressed` in `gradio/controls.js`, and `wait_for_frames` in tests.
 
     A script can change new content within a frame. On a slow machine, a user can do so too.
     """

@@ -399,9 +399,9 @@ def test_unchanged_values_are_not_written_to_controls(new_page, slow_url):
     new_page.goto(f"{slow_url}?model=deep&layer=2")
     new_page.wait_for_function("window.vitdemo?.store?.state.layer === 2 && window.drawn?.length")
     take = "(layer) => { vitdemo.store.showControl('layer', { value: layer, maximum: 5 }); "
-    take += "return vitdemo.store.takeUpdates(['layer', 'model']); }"
+    take += "return vitdemo.controls.takeUpdates(['layer', 'model']); }"
     assert new_page.evaluate(take, 2) == [{"__type__": "update"}] * 2
-    new_page.evaluate("vitdemo.store.takeInput('layer', 4)")
+    new_page.evaluate("vitdemo.controls.takeInput('layer', 4)")
     assert new_page.evaluate(take, 2) == [{"__type__": "update"}] * 2  # the later choice stays
     new_page.evaluate("vitdemo.store.set({ layer: 3 })")
     assert new_page.evaluate(take, 2) == [
@@ -415,7 +415,7 @@ def test_a_choice_is_shown_again_if_an_earlier_value_may_hide_it(new_page, slow_
     new_page.goto(f"{slow_url}?model=deep")
     new_page.wait_for_function("window.vitdemo?.store?.state.layer && window.drawn?.length")
     take = """() => {
-        const { set, showControl, takeInput, takeUpdates } = vitdemo.store;
+        const { controls: { takeInput, takeUpdates }, store: { set, showControl } } = vitdemo;
         set({ inside: "epochs" });
         showControl("inside", { value: "epochs" });
         const [{ value: before }] = takeUpdates(["inside"]); // gradio has not yet applied it
@@ -431,7 +431,7 @@ def test_the_pressed_button_counts_if_gradio_reads_an_earlier_value(new_page, sl
     button = new_page.locator("#part").get_by_role("radio", name="Head ablation")
     button.dispatch_event("input")
     take = """() => {
-        const { state, takeInput, takeUpdates } = vitdemo.store;
+        const { controls: { takeInput, takeUpdates }, store: { state } } = vitdemo;
         takeInput("inside", "diagram");
         return [state.inside, takeUpdates(["inside"])[0].value];
     }"""

@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from tests.support.serving import ROOT
-from vitdemo.page.components import View
 from vitdemo.page.modules import (
     FOLDER,
     MODULES,
@@ -23,7 +21,6 @@ from vitdemo.page.modules import (
     build_first_head,
     build_head,
 )
-from vitdemo.page.saved_view.html import ENTRY, IMPORT, list_modules, resolve_import
 
 
 @pytest.fixture(scope="module")
@@ -38,19 +35,6 @@ def test_modules_are_sent_for_good_but_only_in_their_version(client):
     assert "immutable" in response.headers["cache-control"]
     for path in ("modules/0/store.js", f"{URL}/__init__.py", f"{URL}/../page/store.js"):
         assert client.get(f"/{path}").status_code == 404
-
-
-def test_entry_modules_import_all_modules():
-    assert {*list_modules("main.js"), *list_modules(ENTRY)} == {*MODULES}
-
-
-def test_modules_import_no_cycle():
-    """A module of a cycle would use another one before it has run."""
-    graph = {
-        name: [resolve_import(name, path) for _, path in IMPORT.findall(content.decode())]
-        for name, content in MODULES.items()
-    }
-    TopologicalSorter(graph).prepare()
 
 
 # Codes of TypeScript for a name that is not defined, and for an import that is not exported.
@@ -78,12 +62,6 @@ def test_modules_use_only_names_that_exist(tmp_path):
     wrong.write_text('import { nothing } from "./store.js";\nundefinedName(nothing);\n')
     messages = find_unknown_names(tmp_path / "main.js", wrong)
     assert len(messages) == 2 and "'nothing'" in messages[0] and "'undefinedName'" in messages[1]
-
-
-def test_main_module_exports_the_script_of_each_component():
-    (names,) = re.findall(r"export const components = \{([^}]*)\}", MODULES["main.js"].decode())
-    exported = {name.partition(":")[0].strip() for name in names.split(",") if name.strip()}
-    assert exported == {component.part("js").stem for component in View.__subclasses__()}
 
 
 def test_head_preloads_all_modules_from_addresses_relative_to_the_page():

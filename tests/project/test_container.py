@@ -138,7 +138,7 @@ def test_the_container_serves_the_page_and_is_healthy(image, tmp_path):
     command[0] = str(programs / command[0])
     with run_server(command, int(port), tmp_path, variables, 400) as address:
         assert subprocess.run(check, capture_output=True).returncode == 0
-        assert "defineDocument" in read_script(address, "store.js")
+        assert "STATE_KEYS" in read_script(address, "store/state.js")
         views = read_views(address, "lesson_panel", "models_table", lesson="1-tokens")
     lesson = (LESSONS_FOLDER / "en" / "1-tokens.md").read_text("utf-8")
     assert f"title: {views['lesson_panel']['lesson']['title']}\n" in lesson

@@ -17,8 +17,8 @@ VERBS = """
     make mark match mirror mount move note observe open parse pass pause persist place play point
     poll post press probe pump read receive redraw refresh release remove render repeat request
     reset restore reveal revise round save schedule scroll seek send separate set settle share shoot
-    show skip sleep smooth sort start stop stream subtract switch take tell toggle transform trigger
-    turn unfold update upload use wait watch wrap write
+    show skip sleep smooth sort start stop stream submit subtract switch take tell toggle transform
+    trigger turn unfold update upload use wait watch wrap write
 """
 PREDICATES_AND_CONVERSIONS = ("as", "has", "is", "to", "uses")
 FUNCTION = re.compile(

@@ -1,12 +1,13 @@
 """The page's scripts: ES modules, which the server sends from the package.
 
-`main.js` imports all others. Python writes two more modules: `generated.js`, with the state keys,
+`main.js` is the entry module. Python writes two more modules: `generated.js`, with the state keys,
 the colour maps and texts that Python also reads, and `views.js`, which imports the `view.js` of
 each feature. The URL of a module contains a hash of all modules, so that browsers can cache the
 modules permanently. The URL is relative to the page, which may have a path prefix behind a proxy.
 
 The only global object of the page is `vitdemo`. The exports of `main.js` become its properties as
-soon as they are loaded. The promise `vitdemo.loaded` resolves to `vitdemo`.
+soon as they are loaded. The promise `vitdemo.loaded` resolves to `vitdemo`, and then
+`vitdemo.load("components/header.js")` imports a further module for code in Python.
 """
 
 import base64

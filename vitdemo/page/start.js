@@ -1,7 +1,9 @@
 // Loads the modules; `vitdemo.main` is the URL of the entry module. Its exports become properties of `vitdemo`. The
-// promise `vitdemo.loaded` resolves to `vitdemo`. This script is not a module, since gradio's components use the
-// promise immediately.
+// promise `vitdemo.loaded` resolves to `vitdemo`. `vitdemo.load(name)` then imports a further module. This script is not a
+// module, since gradio's components use both immediately.
 window.vitdemo.loaded = import(window.vitdemo.main).then((main) => Object.assign(window.vitdemo, main));
+window.vitdemo.load = (name) =>
+  window.vitdemo.loaded.then(() => import(window.vitdemo.main.replace("main.js", name)));
 window.vitdemo.loaded.catch(() => {
   const message = Object.assign(document.createElement("p"), { className: "vd-notice", role: "alert" });
   message.textContent = window.vitdemo.message;

@@ -9,7 +9,7 @@ const controls = {}; // by state key: a function that applies the changes of its
 // Add a menu or list of runs to `root` for the state key `key`; `props` are the properties of `RunChoice` or `RunList`.
 function mountRuns(component, root, key, props) {
   const draws = [];
-  const trigger = () => key !== "model" && store.takeInput(key, props.value);
+  const trigger = () => key !== "model" && store.choose(key, props.value);
   root.className = "vd-choice";
   root.append(document.createElement("div"));
   component.mount({ element: root, props, trigger, watch: (_, draw) => draws.push(draw) });
@@ -91,10 +91,10 @@ function mountPlain(kind, root, key, props) {
   function take(value) {
     props.value = value;
     draw();
-    key === "layer" ? store.takeLayer(value) : store.takeInput(key, value);
+    key === "layer" ? store.takeLayer(value) : store.choose(key, value);
   }
   const draw = () => render(templates[kind]({ ...props, key }, take), root);
-  controls[key] = ({ __type__, ...changes }) => {
+  controls[key] = (changes) => {
     Object.assign(props, changes);
     draw();
   };
@@ -109,6 +109,5 @@ export function mount(root, { key, kind, ...props }) {
 
 // Apply the store's changes of controls.
 export function update() {
-  const keys = Object.keys(controls);
-  for (const [i, changes] of store.takeUpdates(keys).entries()) controls[keys[i]](changes);
+  for (const [key, changes] of Object.entries(store.takeChanges())) controls[key]?.(changes);
 }

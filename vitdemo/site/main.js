@@ -1,7 +1,9 @@
 // The entry module of a document without gradio: it mounts views and controls of the page, and connects them to a
 // server.
 import { connect, matchTheme } from "../page/connection.js";
-import * as page from "../page/main.js";
+import "../page/page.js";
+import * as store from "../page/store.js";
+import "../page/views.js";
 import * as controls from "./controls.js";
 import * as server from "./server.js";
 
@@ -13,12 +15,12 @@ function mountPlace(id, content) {
   document.querySelector("#sections").append(root);
   if (typeof content === "object") return controls.mount(root, content);
   root.append(document.createElement("div")); // as bridge.py does with a component of gradio
-  page.store.mount(content, root, { upload: server.upload });
+  store.mount(content, root, { upload: server.upload });
 }
 
 matchTheme();
-window.vitdemo = page;
+window.vitdemo = { store, load: (name) => import(`../page/${name}`) }; // as on the page
 connect({ ...server, controls: controls.update }, description);
 for (const [id, content] of Object.entries(places)) mountPlace(id, content);
-page.store.start({ tabs: {}, image });
-page.store.checkModels();
+store.start({ tabs: {}, image });
+store.checkModels();

@@ -1,5 +1,6 @@
 // Documents: the blocks of vitdemo/documents, each drawn with the function of its kind.
 import { markup, nothing, render } from "../markup.js";
+import { define } from "../store.js";
 import { drawLazily } from "./lazy.js";
 import { drawStroke } from "./line_plots.js";
 import { drawMapRow } from "./maps.js";
@@ -106,4 +107,17 @@ export function createDocument(place, pick = () => {}) {
     render(drawAll(blocks, ""), place);
     for (const each of place.querySelectorAll("[data-fold]")) each.open = open.has(each.dataset.fold);
   };
+}
+
+// Define a view whose data are the blocks of a document; `options` are further fields of the view, and `pick`,
+// which is called with the name of a pressed button.
+export function defineDocument(name, options = {}) {
+  define(name, {
+    ...options,
+    create(element) {
+      element.classList.add("article");
+      const draw = createDocument(element, options.pick);
+      return { render: (blocks) => draw(blocks) };
+    },
+  });
 }

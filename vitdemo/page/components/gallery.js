@@ -1,9 +1,9 @@
 // Test images as buttons with the models' predictions, or a table if the images are not available.
 // A click opens an image in Explore. The payload is described in vitdemo/page/gallery.py.
-import { isMissingDataset } from "../data/download/view.js";
 import { markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
 import { fill, fillPlural, formatNumber } from "../texts.js";
+import { isMissingDataset } from "./dataset_card.js";
 import { createRoving, drawNotice, formatProbability, formatSheetStyle } from "./shared.js";
 import { drawTable } from "./table.js";
 

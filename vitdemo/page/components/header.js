@@ -1,6 +1,7 @@
 // Draws the text next to the page's name, and the problems below it.
 import { markup, render } from "../markup.js";
-import { drawNotice, parsePayload } from "./shared.js";
+import { parsePayload } from "../store.js";
+import { drawNotice } from "./shared.js";
 
 // Jump to the map by a script, since gradio blocks jumps within the page, and the map's tab may be closed.
 function skipToMap(event) {

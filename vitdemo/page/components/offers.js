@@ -1,8 +1,8 @@
 // Example images: included photos and some test images. A click chooses the image.
-import { drawDatasetCard, isMissingDataset } from "../data/download/view.js";
 import * as store from "../store.js";
 import { markup, render } from "../markup.js";
-import { createRoving, formatSheetStyle, parsePayload } from "./shared.js";
+import { drawDatasetCard, isMissingDataset } from "./dataset_card.js";
+import { createRoving, formatSheetStyle } from "./shared.js";
 
 const PHOTOS = "Photos";
 const TEST_IMAGES = "Test images";
@@ -26,7 +26,7 @@ export function mount({ element, props, trigger, watch }) {
     }</div>`;
 
   function draw() {
-    const { photos, tests, sentence = "" } = parsePayload(props) ?? {};
+    const { photos, tests, sentence = "" } = store.parsePayload(props) ?? {};
     isMissing = isMissingDataset(sentence);
     const showOthers = () => trigger("others");
     render(

@@ -2,6 +2,8 @@
 import { COLOUR_MAPS } from "../generated.js";
 import { markup, nothing } from "../markup.js";
 
+export { cards, drawMarkdown, drawNotice } from "../notices.js";
+
 const decodeBytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 const COLOURS = { plain: decodeBytes(COLOUR_MAPS.sequential), signed: decodeBytes(COLOUR_MAPS.diverging) }; // 256 x RGB
 // The colour [red, green, blue] at a position from 0 (lower end) to 1 (upper end) of the colour map.
@@ -84,29 +86,6 @@ export function formatPercent(share) {
   const number = 100 * share;
   if (number === 0 || Math.abs(number) >= 1) return `${number.toFixed(1)}%`;
   return `${Number(number.toPrecision(2))}%`;
-}
-
-// Parse the value sent by Python: see `serialise_payload` of components/__init__.py.
-export function parsePayload({ value }) {
-  if (!value) return null;
-  return JSON.parse(value.text, (_, each) => value.files[each?.["file#"]] ?? each);
-}
-
-// Convert **bold** and `code` to templates; everything else remains text.
-export function drawMarkdown(text) {
-  return text.split(/(\*\*.+?\*\*|`[^`]+`)/).map((part) => {
-    if (/^\*\*.+\*\*$/.test(part)) return markup`<strong>${part.slice(2, -2)}</strong>`;
-    return /^`.+`$/.test(part) ? markup`<code>${part.slice(1, -1)}</code>` : part;
-  });
-}
-
-// Messages that are shown as a card, for example with a download: { matches(sentence), create() }.
-export const cards = [];
-
-// A highlighted message, or its card.
-export function drawNotice(sentence) {
-  const card = cards.find(({ matches }) => matches(sentence));
-  return card ? card.create() : markup`<p class="vd-notice" role="status">${drawMarkdown(sentence)}</p>`;
 }
 
 // A button that starts, saves or copies something.
@@ -242,13 +221,6 @@ export function createCamera(video, showMessage) {
     return new Promise((done) => canvas.toBlob(done, type, 0.9));
   }
   return { close, open, takePhoto };
-}
-
-// Of several quick events, gradio handles the first and the last, but with the data of the first
-// event. Therefore all events of a kind share one object, which contains the newest data.
-export function createEventData() {
-  const data = {};
-  return (fields) => Object.assign(data, fields);
 }
 
 // Call `handle` after changes of the page. `wait(done)` delays the call, so that it follows all changes of one redraw.

@@ -37,7 +37,8 @@ ABOUT_AUGMENTATION = (
 )
 MAX_SEED = keys.AUGMENTATION_SEED.high
 JS_NEXT_SEED = (
-    "() => vitdemo.loaded.then(({ augmentation }) => augmentation.chooseNextSeed(MAX_SEED))"
+    '() => vitdemo.load("data/augmentation/view.js")'
+    ".then(({ chooseNextSeed }) => chooseNextSeed(MAX_SEED))"
 )
 DEFAULT_RECIPE = "vit-tiny-regularised"  # default recipe if there is no model: it has every step
 IMAGES_SHOWN = 6  # number of images per row

@@ -1,3 +1,4 @@
+import { defineDocument } from "../../components/documents.js";
 import * as store from "../../store.js";
 
 export function chooseNextSeed(maxSeed) {
@@ -5,4 +6,4 @@ export function chooseNextSeed(maxSeed) {
   store.updateControls({ "data.seed": { value: seed < maxSeed ? seed + 1 : 0 } });
 }
 
-store.defineDocument("augmentation", { skeleton: "tiles" });
+defineDocument("augmentation", { skeleton: "tiles" });

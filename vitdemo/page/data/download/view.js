@@ -1,68 +1,9 @@
-// The download of CIFAR-10: a banner above all tabs, and cards, which `drawNotice` draws instead of messages about the
-// missing dataset. The banner and all cards have the same state.
-import { cards } from "../../components/shared.js";
-import { MISSING_DATASET } from "../../generated.js";
-import { markup, nothing, render } from "../../markup.js";
+// The download of CIFAR-10: a banner above all tabs, and its state in all cards.
+import { drawDatasetCard, updateDatasetCards } from "../../components/dataset_card.js";
+import { render } from "../../markup.js";
 import * as store from "../../store.js";
 
 const READY_MS = 6000; // how long the banner reports the end of a download
-const buttonTexts = {
-  missing: "Download CIFAR-10 (170 MB)",
-  stopped: "Continue the download",
-  failed: "Try again",
-};
-let shown = { state: "missing", done: 0, text: "" };
-let hasRun = false; // whether a download has run since the page was loaded
-
-function describeDownload({ state, text }, kind) {
-  if (state === "running") return `CIFAR-10 downloads in the background: ${text || "connecting …"}`;
-  if (state === "failed") return text;
-  return { stopped: "The download of CIFAR-10 was stopped.", ready: "CIFAR-10 is downloaded." }[state] ??
-    {
-      banner: "The CIFAR-10 images are not downloaded yet.",
-      compact: "Test images of CIFAR-10:",
-      "": "This part needs the CIFAR-10 images.",
-    }[kind];
-}
-
-// A card with one sentence, the progress, and a button that starts or stops the download.
-class DatasetCard extends HTMLElement {
-  kind = "";
-
-  connectedCallback() {
-    this.draw();
-  }
-
-  draw() {
-    const { state, done, text } = shown;
-    const isRunning = state === "running";
-    const hadFocus = this.contains(document.activeElement);
-    this.dataset.state = state;
-    render(
-      markup`<p role="status" title=${state === "failed" ? text : nothing}>${
-        describeDownload(shown, this.kind)
-      }</p>
-        <progress max="1" aria-label="CIFAR-10" value=${
-        done > 0 ? done : nothing
-      } ?hidden=${!isRunning}></progress>
-        <button type="button" class="get" ?hidden=${!(state in buttonTexts)}
-          @click=${() => store.act("dataset.download")}>${buttonTexts[state]}</button>
-        <button type="button" class="vd-download" ?hidden=${!isRunning}
-          @click=${() => store.act("dataset.stop")}>Stop</button>`,
-      this,
-    );
-    if (hadFocus) this.querySelector("button:not([hidden])")?.focus({ preventScroll: true });
-  }
-}
-customElements.define("vd-dataset", DatasetCard);
-
-// The template of a card; `kind` is "banner", "compact" or "".
-export const drawDatasetCard = (kind = "") =>
-  markup`<vd-dataset class="vd-dataset ${kind}" .kind=${kind}></vd-dataset>`;
-
-export const isMissingDataset = (message) => message.includes(MISSING_DATASET);
-
-cards.push({ matches: isMissingDataset, create: () => drawDatasetCard() });
 
 store.define("dataset", {
   pollSeconds: ({ state }) => (state === "running" ? 1 : 0),
@@ -70,24 +11,26 @@ store.define("dataset", {
     render(drawDatasetCard("banner"), element);
     const banner = element.querySelector("vd-dataset");
     banner.hidden = true;
+    let state = "missing";
+    let hasRun = false; // whether a download has run since the page was loaded
+    // The command line may have downloaded the dataset since.
+    store.watch(["tab"], () => {
+      if (!["ready", "running"].includes(state)) store.invalidate("dataset");
+    });
     return {
       render(data) {
-        shown = data;
-        hasRun ||= data.state === "running";
-        banner.hidden = data.state === "ready" && !hasRun;
-        if (data.state === "ready" && hasRun) {
+        state = data.state;
+        hasRun ||= state === "running";
+        banner.hidden = state === "ready" && !hasRun;
+        if (state === "ready" && hasRun) {
           setTimeout(() => {
-            banner.hidden = shown.state === "ready";
+            banner.hidden = state === "ready";
           }, READY_MS);
         }
-        if (data.state === "ready") hasRun = false;
-        document.querySelectorAll("vd-dataset").forEach((card) => card.draw());
+        if (state === "ready") hasRun = false;
+        updateDatasetCards(data);
       },
     };
   },
 });
 store.define("dataset_card", { render: (element) => render(drawDatasetCard(), element) });
-// The command line may have downloaded the dataset since.
-store.watch(["tab"], () => {
-  if (!["ready", "running"].includes(shown.state)) store.invalidate("dataset");
-});

@@ -1,6 +1,6 @@
 // Input of the image that all models receive. The user can move the square that the models receive.
+import { drawDatasetCard, isMissingDataset } from "../../components/dataset_card.js";
 import { drawNotice } from "../../components/shared.js";
-import { drawDatasetCard, isMissingDataset } from "../../data/download/view.js";
 import { MAX_FILE_BYTES } from "../../generated.js";
 import { makeElement, markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";

@@ -63,5 +63,5 @@ def lay_out_changes(setup: PageSetup) -> None:
 def call_on_click(button: gr.Button, function: str, *arguments: object) -> None:
     """Call a function of `view.js` in the browser when the user presses `button`."""
     call = f"{function}({', '.join(map(json.dumps, arguments))})"
-    js = f"() => vitdemo.loaded.then(({{ perturbation }}) => perturbation.{call})"
+    js = f'() => vitdemo.load("explore/perturbation/view.js").then((view) => view.{call})'
     button.click(None, js=js, **NO_PROGRESS)

@@ -4,8 +4,7 @@ import { drawNotice } from "../../components/shared.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { fillPlural } from "../../texts.js";
-import * as lessonPanel from "../panel/view.js";
-import * as lessonProgress from "./progress.js";
+import * as lessonProgress from "../progress.js";
 
 const drawButton = (text, { pick, title, className = nothing }, click) =>
   markup`<button type="button" class=${className} data-pick=${pick} aria-label="${text}: ${title}"
@@ -38,9 +37,9 @@ function drawButtons({ name, title, step, isBegun, isFinished }, isNext) {
   const label = isBegun ? "Continue" : isFinished ? "Repeat" : "Start";
   const startOver = (teach) => {
     lessonProgress.clear(name);
-    lessonPanel.begin(name, 1, teach);
+    lessonProgress.begin(name, 1, teach);
   };
-  const start = (teach) => (isBegun ? lessonPanel.begin(name, step, teach) : startOver(teach));
+  const start = (teach) => (isBegun ? lessonProgress.begin(name, step, teach) : startOver(teach));
   const className = isNext ? "begin next" : "begin";
   const drawStartOver = () => drawButton("Start over", { pick: `${name} again`, title }, () => startOver());
   return markup`<div class="buttons">${drawButton(label, { pick: name, title, className }, () => start())}${
@@ -50,9 +49,10 @@ function drawButtons({ name, title, step, isBegun, isFinished }, isNext) {
 
 function drawCard(lesson, isNext, isFirstVisit) {
   const { number, title, goal, thumbnail, share } = lesson;
-  const drawPicture = () => markup`<img class="thumb" src=${thumbnail.url} alt="" width="112" height="112">`;
+  const drawThumbnail = () =>
+    markup`<img class="thumb" src=${thumbnail.url} alt="" width="112" height="112">`;
   return markup`<li class=${isNext ? "next" : nothing}>
-    ${thumbnail ? drawPicture() : markup`<span class="thumb"></span>`}
+    ${thumbnail ? drawThumbnail() : markup`<span class="thumb"></span>`}
     <div class="words">
       ${isNext && isFirstVisit ? markup`<b class="here">Start here</b>` : nothing}
       <h2><span class="number">${number}</span>${` ${title}`}</h2>

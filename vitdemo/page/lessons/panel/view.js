@@ -5,7 +5,8 @@ import { drawMarkdown, drawNotice } from "../../components/shared.js";
 import { markup, nothing, render as renderInto } from "../../markup.js";
 import * as store from "../../store.js";
 import { fillPlural } from "../../texts.js";
-import * as lessonProgress from "../catalog/progress.js";
+import * as lessonProgress from "../progress.js";
+import { begin, leave } from "../progress.js";
 import { askQuestion } from "./questions.js";
 import * as spotlight from "./spotlight.js";
 import { watchTasks } from "./tasks.js";
@@ -35,6 +36,7 @@ const MARKUP = markup`
     </footer>
   </aside>
 `;
+// The page has one panel, outside the tabs. Listeners of the document need its state, which therefore belongs to the module.
 let place = null; // the element of the view
 let content = null; // the data of the chosen lesson, once they have arrived
 let drawn = 0; // the step that is drawn, 0: none
@@ -48,13 +50,6 @@ const isDone = () => readProgress().done.includes(getSavedStep());
 
 // --- navigation ---
 
-// Open a lesson; `teach` is "1" in teach mode, which lasts until the lesson is closed.
-export function begin(lesson, step, teach = store.state.teach) {
-  leave(); // so that the same lesson also starts again
-  store.set({ lesson, step, teach });
-}
-
-const leave = () => store.set({ lesson: "", step: 0, teach: "" });
 const goTo = (step) => store.set({ step });
 const goBack = () => goTo(Math.max(drawn - 1, 1));
 
@@ -142,7 +137,7 @@ function drawStep({ cover, question, ring, task, text, title }) {
   findPart("show").hidden = !ring;
   findPart("back").disabled = drawn === 1;
   document.body.classList.toggle(
-    "vd-picture",
+    "vd-image-step",
     Boolean(ring && document.querySelector(ring)?.closest("#explore-input")),
   );
   spotlight.seek(ring, ["press", "set", "choose"].includes(task?.kind) ? task.where : "");
@@ -278,7 +273,7 @@ document.addEventListener("click", ({ target }) => {
 // only after the Tab key. A field always receives the keys that change its value.
 const isField = (target) => target.matches("input, select, textarea, [contenteditable], [role=slider]");
 const MOVES = { ArrowRight: goOn, PageDown: goOn, ArrowLeft: goBack, PageUp: goBack };
-let isPointerFocus = true;
+let isPointerFocus = true; // whether the focus comes from the pointer, on the whole page
 document.addEventListener("pointerdown", () => (isPointerFocus = true), true);
 
 document.addEventListener("keydown", (event) => {

@@ -1,5 +1,5 @@
 // Dot plot of precision and recall: a button per class, worst class first. A chosen class shows its curves.
-import { createDocument } from "../../components/documents.js";
+import { createDocument, defineDocument } from "../../components/documents.js";
 import { createRoving, setTabStop } from "../../components/shared.js";
 import { markup, nothing, render, shapes } from "../../markup.js";
 import * as store from "../../store.js";
@@ -7,8 +7,8 @@ import * as store from "../../store.js";
 const HINT_TEXT = "Choose a class to see its curves below. Lines: 95% confidence intervals.";
 const CLASSES = "metrics.classes";
 
-store.defineDocument("paired_test");
-store.defineDocument("ranking_curves", { skeleton: "figures" });
+defineDocument("paired_test");
+defineDocument("ranking_curves", { skeleton: "figures" });
 
 // Marks of one metric: the chosen model above the compared model, which is hollow.
 function drawStrip(marks, { ticks, models }) {

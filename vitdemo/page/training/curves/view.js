@@ -1,6 +1,6 @@
 // Accuracy, loss and generalisation gap of the chosen runs.
 import * as store from "../../store.js";
-import * as trainingPlots from "./plots.js";
+import * as trainingPlots from "../plots.js";
 
 store.define("training_curves", {
   skeleton: "figures",

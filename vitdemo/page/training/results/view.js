@@ -1,9 +1,9 @@
 // More about the chosen runs: further curves, texts and tables, which are requested while the fold is open.
 import { createDocument } from "../../components/documents.js";
-import { openAblation } from "../../results/compare/recipe_ablation/view.js";
+import { openAblation } from "../../components/links.js";
 import { markup, render } from "../../markup.js";
 import * as store from "../../store.js";
-import * as trainingPlots from "../curves/plots.js";
+import * as trainingPlots from "../plots.js";
 
 const OPEN = "training.more"; // state key: true while the fold is open, otherwise null
 

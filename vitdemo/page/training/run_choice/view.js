@@ -1,6 +1,6 @@
 // Status of the runs: new runs are noticed while a run is in progress.
+import { openTrainingPanel } from "../../components/links.js";
 import * as store from "../../store.js";
-import * as trainingJobs from "../train_model/view.js";
 
 const POLL_SECONDS = 4;
 let wasOpened = true; // whether the tab was opened since the last data
@@ -12,7 +12,7 @@ store.define("training_runs", {
   pollSeconds: ({ in_progress: isInProgress }) => (isInProgress ? POLL_SECONDS : 0),
   render(_element, { runs, is_training: isTraining }) {
     store.set({ "training.known": runs });
-    if (isTraining && wasOpened) trainingJobs.openPanel(); // "Train a model", with the progress
+    if (isTraining && wasOpened) openTrainingPanel(); // "Train a model", with the progress
     wasOpened = false;
   },
 });

@@ -1,3 +1,3 @@
-import { defineDocument } from "../../../store.js";
+import { defineDocument } from "../../../components/documents.js";
 
 defineDocument("attention_distance", { skeleton: "figures" });

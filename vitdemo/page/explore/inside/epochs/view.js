@@ -1,3 +1,4 @@
+import { defineDocument } from "../../../components/documents.js";
 import * as store from "../../../store.js";
 
 function openModel(model) {
@@ -5,4 +6,4 @@ function openModel(model) {
   store.showControl("model", { value: model });
 }
 
-store.defineDocument("epochs", { skeleton: "tiles", pick: openModel });
+defineDocument("epochs", { skeleton: "tiles", pick: openModel });

@@ -1,26 +1,3 @@
-// The ablation of a baseline.
-import * as store from "../../../store.js";
+import { defineDocument } from "../../../components/documents.js";
 
-store.defineDocument("recipe_ablation", { skeleton: "rows" });
-
-// Scroll to the ablation. The tables above it still grow after the jump, so this corrects the scroll position
-// for three seconds, unless the user scrolls or clicks.
-function scrollToAblation() {
-  const show = () => document.querySelector("#gains-base")?.scrollIntoView({ block: "start" });
-  const growing = new ResizeObserver(show);
-  const moves = ["wheel", "touchstart", "pointerdown", "keydown"];
-  const leave = () => {
-    growing.disconnect();
-    moves.forEach((move) => removeEventListener(move, leave));
-  };
-  growing.observe(document.querySelector(".gradio-container"));
-  moves.forEach((move) => addEventListener(move, leave));
-  setTimeout(leave, 3000);
-}
-
-// Open the tab Compare models at the ablation of the baseline `name`.
-export function openAblation(name) {
-  store.updateControls({ "compare.base": { value: name } });
-  store.openTab("compare");
-  scrollToAblation();
-}
+defineDocument("recipe_ablation", { skeleton: "rows" });

@@ -1,5 +1,5 @@
-// The progress in each lesson, which is saved only in this browser.
-import * as store from "../../store.js";
+// The open lesson, and the progress in each lesson, which is saved only in this browser.
+import * as store from "../store.js";
 
 const KEY = "vitdemo-lessons"; // key of localStorage; the value maps the name of each lesson to its progress
 // Steps count from 0 here: the current step, all completed steps, answers by step, and whether the first answer to
@@ -30,3 +30,11 @@ export function write(name, changes) {
 }
 
 export const clear = (name) => write(name, START);
+
+// Open a lesson; `teach` is "1" in teach mode, which lasts until the lesson is closed.
+export function begin(lesson, step, teach = store.state.teach) {
+  leave(); // so that the same lesson also starts again
+  store.set({ lesson, step, teach });
+}
+
+export const leave = () => store.set({ lesson: "", step: 0, teach: "" });

@@ -1,5 +1,5 @@
 // Shows that the connection is lost, or the queue position of a request that has waited for more than a second.
-import { fillPlural } from "./texts.js";
+import { fillPlural } from "../texts.js";
 
 const SHOWN_AFTER = 1000;
 const FORGOTTEN_AFTER = 60000; // milliseconds without a message after which a request counts as abandoned

@@ -1,12 +1,12 @@
 // The card "no_model", which replaces the content of a tab while there is no model or no run. The store sets the
-// attribute that no_model.css reads.
+// attribute that view.css reads.
+import { openTrainingForm } from "../components/links.js";
 import { markup, render as draw } from "../markup.js";
 import * as store from "../store.js";
-import { openForm } from "../training/train_model/view.js";
 
 function openTraining() {
   store.openTab("training");
-  openForm();
+  openTrainingForm();
 }
 
 store.define("no_model", {

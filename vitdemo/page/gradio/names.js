@@ -1,6 +1,6 @@
 // Adds accessible names, which gradio leaves out: each tab panel is named by its tab, and each group
 // of radio buttons or checkboxes by its label.
-import { observePage } from "./components/shared.js";
+import { observePage } from "../components/shared.js";
 
 const addNames = () => {
   for (const panel of document.querySelectorAll("[role=tabpanel]:not([aria-label])")) {

@@ -1,6 +1,6 @@
 // Plots of training curves: smoothing and axes without a request. All plots and the animation show the same epoch.
-import { createLinePlots, smoothCurve } from "../../components/line_plots.js";
-import * as store from "../../store.js";
+import { createLinePlots, smoothCurve } from "../components/line_plots.js";
+import * as store from "../store.js";
 
 const [SMOOTHING, SCALE, AXIS, EPOCH] = ["smoothing", "scale", "axis", "epoch"].map((name) =>
   `training.${name}`
