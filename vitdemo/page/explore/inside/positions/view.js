@@ -43,7 +43,7 @@ function drawMap({ grid: [rows, columns], limit }, similarity, [row, column]) {
       text: columns <= NUMBERED ? formatSigned(number, 1) : "",
       label: `Row ${i + 1}, column ${j + 1}: ${formatSigned(number)}`,
       rgb: getColour(computeShare(number)),
-      pick: `${i + 1},${j + 1}`,
+      pick: `${i}.${j}`, // lessons contain this selector
       pressed: i === row && j === column,
     })),
   }));
@@ -52,7 +52,7 @@ function drawMap({ grid: [rows, columns], limit }, similarity, [row, column]) {
     rows: cells,
     look: "vd-patches",
     style: `--columns: ${columns}`,
-  }, (pick) => store.set({ [PATCH]: pick }));
+  }, (pick) => store.set({ [PATCH]: pick.split(".").map((at) => Number(at) + 1).join(",") }));
   const numbers = values.map((line) => line.map((number) => formatSigned(number)));
   return markup`<div>${drawn}${
     drawScale(formatSigned(-limit), formatSigned(limit), ", the largest cosine between two different patches")
