@@ -8,6 +8,7 @@ The measured times are:
 - other model: from the event of its choice until its map is drawn
 - removed patch ("Change the image"): from the click until all predictions have changed
 - pointing: from a pointer movement until the large map and all thumbnails are drawn
+- empty event: an event of gradio whose handler does nothing, from the request to its response
 
 The floor of an action is the time of the computations that it cannot do without, in this process:
 decoding and cropping of a new image, and a plain forward pass of each model whose prediction
@@ -59,6 +60,22 @@ JS_PREDICTIONS_CHANGED = """([cards, draws]) =>
 JS_MODEL_DRAWN = "name => drawn.at(-1).run === name"
 JS_TEXT_CHANGED = "text => document.querySelector('#hands-answers').innerText !== text"
 
+# Milliseconds of an event in a new session whose handler does nothing: it cancels an unknown task.
+JS_EMPTY_EVENT = """async () => {
+    const isCancel = ({ targets }) => targets.some(([, name]) => name === "cancel");
+    const event = {
+        data: [],
+        fn_index: window.gradio_config.dependencies.find(isCancel).id,
+        event_data: { id: 0 },
+        session_hash: Math.random().toString(36).slice(2),
+    };
+    const headers = { "Content-Type": "application/json" };
+    const begun = performance.now();
+    await fetch("gradio_api/queue/join", { method: "POST", headers, body: JSON.stringify(event) });
+    await (await fetch(`gradio_api/queue/data?session_hash=${event.session_hash}`)).text();
+    return performance.now() - begun;
+}"""
+
 
 class Stopwatch:
     """Seconds and number of requests of each action, by kind of action."""
@@ -95,7 +112,7 @@ def main() -> None:
     with serve("--runs", str(args.runs.resolve())) as address, sync_playwright() as playwright:
         served = time.perf_counter() - started
         browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"),
+            executable_path=shutil.which("chromium-headless-shell") or shutil.which("chromium"),
             args=["--no-sandbox", "--disable-dev-shm-usage"],
         )
         page = browser.new_page(viewport={"width": 1366, "height": 768})
@@ -104,11 +121,12 @@ def main() -> None:
         page.goto(address)
         wait_until_drawn(page)
         first = time.perf_counter() - started
-        watch = Stopwatch(page)
+        watch, empty = Stopwatch(page), []
         models = page.locator("#model option").evaluate_all("all => all.map(o => o.value)")
         for number in range(args.count):
             time_new_image(page, watch, number)
             time_model_change(page, watch, models[number % 2])
+            empty.append(page.evaluate(JS_EMPTY_EVENT) / 1000)
         time_pointing(page, watch, models[:2])
         page.get_by_role("tab", name="Change the image").click()
         page.locator("#changed-image img[src]").wait_for()
@@ -117,6 +135,11 @@ def main() -> None:
         browser.close()
     print(f"Time from `python app.py` to the page: {served:.1f} s, to the first map: {first:.1f} s")
     floors = measure_floors(args.runs, models[:2], args.count)
+    event, pass_ = statistics.median(empty), floors["other model"]
+    events = (statistics.median(watch.seconds["other model"]) - pass_) / event
+    print(
+        f"Empty event: {1000 * event:.1f} ms. Other model: its pass and {events:.1f} empty events."
+    )
     print(f"\n| action | median of {args.count} | slowest | requests | floor | times the floor |")
     print("|---|---|---|---|---|---|")
     for what, seconds in watch.seconds.items():

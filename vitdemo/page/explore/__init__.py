@@ -28,8 +28,8 @@ from vitdemo.page.feature import Feature, PageSetup, merge_features
 from vitdemo.page.gradio_patches import UncheckedSlider
 from vitdemo.page.image_sources import load_example_images
 from vitdemo.page.kit import LIGHT_QUEUE, NO_API, NO_PROGRESS, add_download_button
-from vitdemo.publishing.maps_file import save_maps
 from vitdemo.page.view_state import ViewState
+from vitdemo.publishing.maps_file import save_maps
 
 TAB_ID, TITLE = "explore", "Explore"
 # Predictions come after the attention, whose forward pass they reuse.
@@ -114,7 +114,7 @@ def build_choices(setup: PageSetup) -> None:
 def build_links() -> None:
     """Lay out the buttons below the sections: a link to the view, and all maps as a file."""
     with gr.Row():
-        copy = gr.Button("Copy a link to this view", size="sm", elem_id="copy-link")
+        copy = gr.Button("Copy a link to this view", size="sm", scale=0, elem_id="copy-link")
         add_download_button("Download all maps (.npz)", "save-maps", "maps")
     copy.click(report_copy, copy, js=JS_COPY_LINK, **NO_API)
 
