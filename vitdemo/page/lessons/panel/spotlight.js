@@ -4,6 +4,7 @@ import { makeElement, markup } from "../../markup.js";
 
 const SEEK_TIME = 8000; // milliseconds that the parts of a view may need to appear
 const EVERY = 300; // milliseconds between two searches for the element
+// The state belongs to the module, because it is about the whole document.
 const marks = document.head.appendChild(document.createElement("style"));
 let sought = null; // { selector, end: time in milliseconds } of the element that is scrolled into view
 let held = false; // a pressed button or finger, during which the page must not scroll
