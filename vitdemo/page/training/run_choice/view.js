@@ -3,16 +3,20 @@ import { openTrainingPanel } from "../../components/links.js";
 import * as store from "../../store.js";
 
 const POLL_SECONDS = 4;
-let wasOpened = true; // whether the tab was opened since the last data
-store.watch(["tab"], () => {
-  wasOpened = true;
-});
 
 store.define("training_runs", {
   pollSeconds: ({ in_progress: isInProgress }) => (isInProgress ? POLL_SECONDS : 0),
-  render(_element, { runs, is_training: isTraining }) {
-    store.set({ "training.known": runs });
-    if (isTraining && wasOpened) openTrainingPanel(); // "Train a model", with the progress
-    wasOpened = false;
+  create() {
+    let wasOpened = true; // whether the tab was opened since the last data
+    store.watch(["tab"], () => {
+      wasOpened = true;
+    });
+    return {
+      render({ runs, is_training: isTraining }) {
+        store.set({ "training.known": runs });
+        if (isTraining && wasOpened) openTrainingPanel(); // "Train a model", with the progress
+        wasOpened = false;
+      },
+    };
   },
 });
