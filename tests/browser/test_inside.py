@@ -412,6 +412,8 @@ def test_resnet_has_filters_and_notices_for_missing_parts(open_parts):
         )
     expect(inside.locator("#head-effects [data-pick]")).to_have_count(0)
     expect(inside.locator("#diagram")).to_contain_text("'resnet' is convolutional")
+    first_layer = re.compile(r"A layer of 3 x 3 filters: 3 channels to \d+ \(conv1\)")
+    expect(inside.locator("#diagram")).to_contain_text(first_layer)
     expect(inside.locator("#filters .vd-cut")).to_have_count(27)  # 3 colours of 3 x 3
     set_model(inside, "timm")
     expect(inside.locator("#filters .vd-cut")).not_to_have_count(27)
