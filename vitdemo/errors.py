@@ -41,6 +41,10 @@ class LessonError(VitdemoError):
     """Error for an unreadable lesson file; the message contains the line number."""
 
 
+class SiteError(VitdemoError):
+    """A static site cannot be written."""
+
+
 class Stopped(Exception):
     """Exception in a progress callback when the user stops the work; it is never shown."""
 

@@ -20,6 +20,7 @@ from vitdemo.page.components import NamedFile, serialise_payload
 from vitdemo.page.modules import CACHE_HEADERS
 from vitdemo.site.controls import list_controls
 from vitdemo.site.document import FILES, VERSION, build_document
+from vitdemo.site.states import list_images
 
 FILES_URL = f"/files/{VERSION}"
 
@@ -36,7 +37,10 @@ class Site:
 
     def build_document(self, ids: Sequence[str]) -> str:
         places = {each: self.places[each] for each in filter(None, ids)}
-        return build_document(places, self.description, FILES_URL)
+        image = next(iter(list_images()), None)
+        settings = {"connection": "server", "places": places, "description": self.description}
+        empty = {"tabs": {}, "components": {}}
+        return build_document({**settings, "image": image, **empty}, files_url=FILES_URL)
 
     def runner_of(self, session: str) -> bridge.TaskRunner:
         """Return the runner of a document, since each document counts its tasks from 1."""

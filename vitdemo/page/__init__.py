@@ -24,7 +24,7 @@ from vitdemo.page import (
 )
 from vitdemo.page.data import download
 from vitdemo.page.data.download import DatasetDownload
-from vitdemo.page.explore.tab import start_on_load
+from vitdemo.page.explore.tab import describe_tabs, start_on_load
 from vitdemo.page.feature import Feature, PageSetup, merge_features
 from vitdemo.page.gradio_patches import AppBlocks
 from vitdemo.page.kit import SESSION_QUEUES
@@ -75,6 +75,7 @@ def build_page(
                 with gr.Tab(tab.TITLE, id=tab.TAB_ID):
                     features.append(tab.build(setup))
         page.bridge = bridge.build(setup, features)
-        start_on_load(setup)
+        page.tabs = describe_tabs(setup)
+        start_on_load(page, page.tabs)
         api.register_endpoints(context)
     return page

@@ -65,8 +65,6 @@ CSS = sorted(
 
 @functools.cache
 def build_style() -> str:
-    """Return the style of a page without gradio: its theme, all views, and the menus of runs."""
+    """Return the style of a page without gradio: its theme, and all views."""
     sheets = [*CSS, SAVED_VIEW_STYLESHEET]
-    menus = (FOLDER / "components" / "run_choice.css").read_text("utf-8")
-    texts = [THEME._get_theme_css(), *(file.read_text("utf-8") for file in sheets)]
-    return "\n".join([*texts, f".vd-choice {{ {menus} }}"])
+    return "\n".join([THEME._get_theme_css(), *(file.read_text("utf-8") for file in sheets)])

@@ -6,13 +6,14 @@ import * as store from "../page/store.js";
 
 const controls = {}; // by state key: a function that applies the changes of its properties
 
-// Add a menu or list of runs to `root` for the state key `key`; `props` are the properties of `RunChoice` or `RunList`.
-function mountRuns(component, root, key, props) {
+// Fill `place` in the element `root` with a menu or list of runs for the state key `key`; `props` are the properties of
+// `RunChoice` or `RunList`.
+function mountRuns(component, root, place, key, props) {
   const draws = [];
   const trigger = () => key !== "model" && store.choose(key, props.value);
-  root.className = "vd-choice";
-  root.append(document.createElement("div"));
-  component.mount({ element: root, props, trigger, watch: (_, draw) => draws.push(draw) });
+  root.classList.add("vd-choice");
+  place.append(document.createElement("div"));
+  component.mount({ element: place, props, trigger, watch: (_, draw) => draws.push(draw) });
   controls[key] = ({ props: own, ...changes }) => {
     Object.assign(props, changes, own);
     for (const draw of draws) draw();
@@ -25,11 +26,10 @@ const drawOptions = (choices, isChosen) =>
   choices.map(([text, value]) =>
     markup`<option value=${value} .selected=${isChosen(value)}>${text}</option>`
   );
-const toggleName = (
-  names,
-  name,
-  isIn,
-) => [...names.filter((each) => each !== name), ...(isIn ? [name] : [])];
+const toggleName = (names, name, isIn) => [
+  ...(names ?? []).filter((each) => each !== name),
+  ...(isIn ? [name] : []),
+];
 
 function drawNumberInput(type, { label, minimum, maximum, step, value, interactive }, listeners) {
   return markup`<input type=${type} min=${minimum ?? nothing} max=${maximum ?? nothing} step=${step ?? "any"}
@@ -51,7 +51,7 @@ const templates = {
         const change = ({ target }) => take(toggleName(value, name, target.checked));
         return drawLabelled(
           text,
-          markup`<input type="checkbox" .checked=${value.includes(name)} @change=${change}>`,
+          markup`<input type="checkbox" .checked=${value?.includes(name)} @change=${change}>`,
         );
       }),
     ),
@@ -66,17 +66,13 @@ const templates = {
         )
       ),
     ),
-  dropdown: ({ label, choices, value, multiselect }, take) =>
-    drawLabelled(
-      label,
-      multiselect
-        ? markup`<select multiple @change=${({ target }) =>
-          take([...target.selectedOptions].map((each) => each.value))}>${
-          drawOptions(choices, (each) => value?.includes(each))
-        }</select>`
-        : markup`<select @change=${({ target }) => take(choices[target.selectedIndex][1])}>${
-          drawOptions(choices, (each) => each === value)
-        }</select>`,
+  dropdown: (props, take) =>
+    props.multiselect ? templates.checkboxgroup(props, take) : drawLabelled(
+      props.label,
+      markup`<select class="vd-select" @change=${({ target }) =>
+        take(props.choices[target.selectedIndex][1])}>${
+        drawOptions(props.choices, (each) => each === props.value)
+      }</select>`,
     ),
   slider: (props, take) => {
     const listen = ({ target }) => Number.isFinite(target.valueAsNumber) && take(target.valueAsNumber);
@@ -86,14 +82,14 @@ const templates = {
   },
 };
 
-// Add the control `kind` to `root`. It is drawn again after each change.
-function mountPlain(kind, root, key, props) {
+// Fill `place` with the control `kind`. It is drawn again after each change.
+function mountPlain(kind, place, key, props) {
   function take(value) {
     props.value = value;
     draw();
     key === "layer" ? store.takeLayer(value) : store.choose(key, value);
   }
-  const draw = () => render(templates[kind]({ ...props, key }, take), root);
+  const draw = () => render(templates[kind]({ ...props, key }, take), place);
   controls[key] = (changes) => {
     Object.assign(props, changes);
     draw();
@@ -101,10 +97,11 @@ function mountPlain(kind, root, key, props) {
   draw();
 }
 
-// Add the control of the state key `key`, of the `kind` of `controls.py`.
-export function mount(root, { key, kind, ...props }) {
-  if (kind in templates) mountPlain(kind, root, key, props);
-  else mountRuns(kind === "runs" ? runList : runChoice, root, key, props);
+// Fill `place` in the element `root` with the control of the state key `key`, of the `kind` of `controls.py`.
+export function mount(root, place, { key, kind, ...props }) {
+  root.dataset.control = kind;
+  if (kind in templates) mountPlain(kind, place, key, props);
+  else mountRuns(kind === "runs" ? runList : runChoice, root, place, key, props);
 }
 
 // Apply the store's changes of controls.

@@ -11,35 +11,54 @@ from pathlib import Path
 from string import Template
 
 from vitdemo.page import modules
-from vitdemo.page.image_sources import list_photos
+from vitdemo.page.components import COMPONENTS_FOLDER
 from vitdemo.page.modules import LANGUAGE
 from vitdemo.page.theme import build_style
 
 FOLDER = Path(__file__).parent
+COMPONENTS = {  # selector of a component of Python -> its style sheet
+    "#header": "header",
+    "#offers": "offers",
+    "[data-control=menu]": "run_choice",
+    "[data-control=runs]": "run_list",
+}
 TITLE = "vitdemo"
+
+
+def build_site_style() -> str:
+    """Return the style of the page, of its components, and of the layout."""
+    sheets = {
+        selector: (COMPONENTS_FOLDER / f"{name}.css").read_text("utf-8")
+        for selector, name in COMPONENTS.items()
+    }
+    scoped = [f"{selector} {{ {sheet} }}" for selector, sheet in sheets.items()]
+    return "\n".join([build_style(), *scoped, (FOLDER / "site.css").read_text("utf-8")])
+
+
+VIEWS_ONLY = '<main id="sections"></main>'  # layout of a document with views only
 FILES = {  # path -> content; modules import each other by these paths, as in the package
     **{f"page/{name}": content for name, content in modules.MODULES.items()},
     **{f"site/{file.name}": file.read_bytes() for file in sorted(FOLDER.glob("*.js"))},
-    "style.css": build_style().encode(),
+    "style.css": build_site_style().encode(),
 }
 VERSION = hashlib.blake2b(repr(FILES).encode(), digest_size=8).hexdigest()
 
 
 def build_document(
-    places: Mapping[str, str | dict], description: Mapping[str, Mapping], files_url: str = "files"
+    settings: Mapping[str, object], layout: str = VIEWS_ONLY, files_url: str = "files"
 ) -> str:
     """Return an HTML document with views and controls of the page.
 
-    `places` maps the id of each element to the name of its view, or to a control of
-    `controls.list_controls`. `description` is the value of `Bridge.description`. `files_url` is the
-    URL of `FILES`.
+    `settings` are those of `main.js`. `layout` is the HTML of `layout.build_layout`, in which the
+    views and controls are mounted; by default, they follow each other. `files_url` is the URL of
+    `FILES`.
     """
-    image = {"source": next(iter(list_photos())), "path": None, "at": 0.5}
-    settings = json.dumps({"places": places, "description": description, "image": image})
     template = Template((FOLDER / "page.html").read_text("utf-8"))
     return template.substitute(
         language=LANGUAGE,
         title=TITLE,
         files=files_url,
-        settings=settings.replace("<", "\\u003c"),
+        layout=layout,
+        kind="" if layout == VIEWS_ONLY else "vd-site",
+        settings=json.dumps(settings).replace("<", "\\u003c"),
     )

@@ -1,26 +1,48 @@
 // The entry module of a document without gradio: it mounts views and controls of the page, and connects them to a
-// server.
+// server (server.js), or to recorded answers (recorded.js).
 import { connect, matchTheme } from "../page/connection.js";
 import "../page/page.js";
 import * as store from "../page/store.js";
 import "../page/views.js";
 import * as controls from "./controls.js";
-import * as server from "./server.js";
+import { connectTabs } from "./tabs.js";
 
-const { places, description, image } = JSON.parse(document.querySelector("#site").textContent);
+const { connection, places, description, image, tabs, components } = JSON.parse(
+  document.querySelector("#site").textContent,
+);
+const server = await import(`./${connection}.js`);
+const load = (name) => import(`../page/${name}`);
 
-// Add the element `id` with a view, given by its name, or with a control, given by its properties.
-function mountPlace(id, content) {
+// Return the element `id` of the layout, or a new element.
+function getPlace(id) {
+  const found = document.getElementById(id);
+  if (found) return found;
   const root = Object.assign(document.createElement("div"), { id });
   document.querySelector("#sections").append(root);
-  if (typeof content === "object") return controls.mount(root, content);
-  root.append(document.createElement("div")); // as bridge.py does with a component of gradio
-  store.mount(content, root, { upload: server.upload });
+  return root;
+}
+
+// Fill the element `id` with a view, given by its name, or with a control, given by its properties.
+function mountPlace(id, content) {
+  const root = getPlace(id);
+  const place = root.querySelector("[data-place]") ?? root;
+  if (typeof content === "object") return controls.mount(root, place, content);
+  place.append(document.createElement("div")); // as bridge.py does with a component of gradio
+  store.mount(content, place, { upload: server.upload });
+}
+
+// Fill the element `id` with a component of Python, given by its module and by recorded JSON.
+async function mountComponent(id, { part, text }) {
+  const { mount } = await load(`components/${part}.js`);
+  const value = { text: server.resolveUrls(text), files: [] };
+  mount({ element: getPlace(id).querySelector("[data-place]"), props: { value }, trigger() {}, watch() {} });
 }
 
 matchTheme();
-window.vitdemo = { store, load: (name) => import(`../page/${name}`) }; // as on the page
+window.vitdemo = { store, load }; // as on the page
 connect({ ...server, controls: controls.update }, description);
+for (const [id, content] of Object.entries(components)) mountComponent(id, content);
 for (const [id, content] of Object.entries(places)) mountPlace(id, content);
-store.start({ tabs: {}, image });
+store.start({ tabs, image });
+connectTabs(tabs);
 store.checkModels();

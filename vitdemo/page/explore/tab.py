@@ -2,6 +2,8 @@
 
 import json
 
+import gradio as gr
+
 from vitdemo.context import AppContext
 from vitdemo.page import image_sources
 from vitdemo.page.feature import PageSetup
@@ -27,12 +29,12 @@ def describe_opening(context: AppContext, name: str | None) -> dict:
     }
 
 
-def start_on_load(setup: PageSetup) -> None:
-    """Open the view in the URL when the page loads; call this after all tabs were laid out.
+def describe_tabs(setup: PageSetup) -> dict[str, dict]:
+    """Return the tabs of the page for `store.start`; call this after all tabs were laid out.
 
     The URL parameter `tab` names the sections of all tabs but Explore.
     """
-    tabs = {
+    return {
         name: {
             "selector": f"#{each.elem_id}",
             "labels": {tab.id: tab.label for tab in each.children},
@@ -40,7 +42,11 @@ def start_on_load(setup: PageSetup) -> None:
         }
         for name, each in setup.sections.items()
     }
+
+
+def start_on_load(page: gr.Blocks, tabs: dict[str, dict]) -> None:
+    """Open the view in the URL when the page loads."""
     photos = [*image_sources.list_photos()]
     image = {"source": photos[0], "path": None, "at": 0.5} if photos else None
     settings = json.dumps({"tabs": tabs, "image": image})
-    setup.page.load(None, js=JS_START.replace("SETTINGS", settings), **NO_PROGRESS)
+    page.load(None, js=JS_START.replace("SETTINGS", settings), **NO_PROGRESS)

@@ -8,11 +8,10 @@ from vitdemo.page.saved_view.html import IMPORT, resolve_import
 from vitdemo.site.document import FILES, build_document
 
 
-def test_document_contains_the_given_views_and_files_without_gradio():
-    text = build_document({"answers": "</script>"}, {"a": {"kind": "flag"}}, "f")
-    settings = re.search(r'id="site">(.*?)</script>', text)[1]
-    assert json.loads(settings)["places"] == {"answers": "</script>"}
-    assert json.loads(settings)["description"] == {"a": {"kind": "flag"}}
+def test_document_contains_the_settings_and_files_without_gradio():
+    given = {"places": {"answers": "</script>"}, "description": {"a": {"kind": "flag"}}}
+    text = build_document(given, files_url="f")
+    assert json.loads(re.search(r'id="site">(.*?)</script>', text)[1]) == given
     files = {path.removeprefix("f/") for path in re.findall(r'(?:src|href)="(f/[^"]*)"', text)}
     assert files == {"style.css", "site/main.js"} <= {*FILES}
     assert "gradio" not in text

@@ -1,0 +1,141 @@
+"""The exported site in a browser, from a plain file server and under a path prefix."""
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.site.conftest import exported_site as exported_site
+from vitdemo.site.layout import CARDS
+
+TABS = ("lessons", "training", "results", "data", "own")
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    """Handler of files that prints no requests."""
+
+    def log_message(self, *arguments: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture(scope="module")
+def site_url(exported_site, tmp_path_factory) -> Iterator[str]:
+    root = tmp_path_factory.mktemp("files")
+    (root / "a prefix").symlink_to(exported_site)
+    handler = partial(QuietHandler, directory=str(root))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/a%20prefix/"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def open_site(browser: Browser, site_url) -> Iterator:
+    """Return a function that opens the site with a query; script errors fail the test."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    faults: list[str] = []
+
+    def open_site(query: str = "") -> Page:
+        page = context.new_page()
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("response", lambda each: each.status != 200 and faults.append(each.url))
+        page.goto(f"{site_url}?{query}")
+        return page
+
+    yield open_site
+    context.close()
+    assert faults == []
+
+
+def wait_for_views(page: Page) -> None:
+    """Wait until all visible views are drawn."""
+    page.wait_for_function(
+        """() => [...document.querySelectorAll("[data-view]")].every((each) =>
+            !each.getClientRects().length || (!each.dataset.empty && each.ariaBusy !== "true"))"""
+    )
+
+
+def list_unrecorded(page: Page) -> Locator:
+    """Return the visible messages about states that were not recorded."""
+    return page.get_by_text("only recorded results").locator("visible=true")
+
+
+def test_site_shows_the_map_of_the_chosen_image_model_and_layer(open_site):
+    page = open_site("model=vit&source=mean")
+    title = page.locator("#attention .title")
+    expect(title).to_contain_text("Layer")
+    expect(page.locator("#offers .tiles button")).to_have_count(5)
+    page.locator("#offers .tiles button").nth(1).click()
+    expect(page.locator("#picture .about")).to_contain_text("bus")
+    page.locator("#layer input[type=number]").fill("1")
+    page.locator("#layer input[type=number]").press("Enter")
+    expect(title).to_contain_text("Layer 1")
+    page.locator("#model select").select_option("timm")
+    expect(page.locator("#answers")).to_contain_text("timm")
+    expect(page).to_have_url(re.compile(r"\?model=timm&source=mean&picture=photo:bus&layer=1$"))
+
+
+def test_a_link_opens_the_same_view(open_site):
+    page = open_site("model=timm&layer=1&section=inside&inside=lens")
+    expect(page.locator("#lens")).to_be_visible()
+    wait_for_views(page)
+    expect(page.locator("#model select")).to_have_value("timm")
+    expect(page.get_by_role("radio", name="Logit lens")).to_be_checked()
+
+
+def test_a_state_that_was_not_recorded_is_named_in_one_card(open_site):
+    page = open_site("model=vit&discard=0.35")
+    expect(page.locator("#attention .vd-notice")).to_contain_text("only recorded results")
+    page.evaluate("vitdemo.store.set({ discard: 0.5 })")
+    expect(page.locator("#attention .title")).to_be_visible()
+    expect(list_unrecorded(page)).to_have_count(0)
+
+
+def test_an_unknown_model_is_named(open_site):
+    page = open_site("model=missing")
+    expect(page.locator("body")).to_contain_text("missing")
+    wait_for_views(page)
+
+
+def test_all_tabs_show_recorded_results_or_a_card(open_site):
+    page = open_site("model=vit")
+    for name in TABS:
+        page.locator(f"#tabs-{name}-tab").click()
+        wait_for_views(page)
+        sections = page.locator(f"#tabs-{name}-panel .tabs [role=tab]")
+        for i in range(sections.count()):
+            sections.nth(i).click()
+            wait_for_views(page)
+            expect(list_unrecorded(page)).to_have_count(0)
+    expect(page.locator("#own-columns")).to_contain_text(CARDS["own-columns"])
+
+
+def test_tabs_are_opened_with_the_keyboard(open_site):
+    page = open_site("model=vit")
+    page.locator("#tabs-look-tab").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#tabs-lessons-tab")).to_be_focused()
+    expect(page.locator("#tabs-lessons-panel")).to_be_visible()
+    expect(page.locator("#tabs-look-panel")).to_be_hidden()
+    page.keyboard.press("End")
+    expect(page.locator("#tabs-own-tab")).to_have_attribute("aria-selected", "true")
+
+
+def test_no_control_needs_a_server(open_site):
+    page = open_site("model=vit")
+    wait_for_views(page)
+    expect(page.locator("#picture input[type=file]")).to_be_hidden()
+    expect(page.locator("#picture .open-camera")).to_be_hidden()
+    expect(page.locator("#picture [role=slider]")).to_be_hidden()
+
+
+def test_curves_of_the_chosen_runs_are_combined(open_site):
+    page = open_site("tab=training&runs=vit,timm")
+    expect(page.get_by_label("Accuracy of vit, timm, by epoch", exact=True)).to_be_visible()
+    expect(list_unrecorded(page)).to_have_count(0)

@@ -1,0 +1,112 @@
+"""The exported site: its files, its recorded answers, and refusals."""
+
+import json
+import re
+
+import pytest
+
+from tests.support.factories import make_context
+from tests.support.loops import call_in_loop
+from vitdemo.errors import SiteError
+from vitdemo.page import FEATURE
+from vitdemo.page import state_keys as keys
+from vitdemo.site import export
+from vitdemo.site.record import NEEDS_DATASET, Recorder, format_state
+from vitdemo.site.states import list_images
+
+
+def read_settings(folder) -> dict:
+    text = (folder / "index.html").read_text("utf-8")
+    return json.loads(re.search(r'id="site">(.*?)</script>', text)[1])
+
+
+def find_values(value: object, key: str) -> list:
+    """Return the values of `key` in all dicts below `value`."""
+    if isinstance(value, dict):
+        own = [value[key]] if key in value else []
+        return own + [found for each in value.values() for found in find_values(each, key)]
+    each_found = [find_values(each, key) for each in value] if isinstance(value, list) else []
+    return [found for several in each_found for found in several]
+
+
+def test_each_recorded_state_has_an_answer_and_its_files(exported_site):
+    answers = exported_site / "data" / "answers"
+    named = set()
+    for index in (exported_site / "data").glob("*.json"):
+        named |= {*json.loads(index.read_text("utf-8")).values()}
+    assert named == {file.name for file in answers.iterdir()}
+    settings = read_settings(exported_site)
+    components = [json.loads(each["text"]) for each in settings["components"].values()]
+    contents = [json.loads(file.read_text("utf-8")) for file in answers.iterdir()]
+    urls = {*find_values([*contents, *components], "url")}
+    assert urls == {f"data/files/{file.name}" for file in (exported_site / "data/files").iterdir()}
+
+
+def test_views_of_the_layout_are_recorded(exported_site):
+    places = read_settings(exported_site)["places"].values()
+    views = {name for name in places if isinstance(name, str) and name in FEATURE.payloads}
+    assert len(views) > 25
+    assert views <= {file.stem for file in (exported_site / "data").glob("*.json")}
+
+
+def test_recorded_answers_are_those_of_the_payload_functions(exported_site, shown, tmp_path):
+    name = "logit_lens"
+    image = list_images()[1]
+    state = {"image": image, "model": "timm"}
+    index = json.loads((exported_site / "data" / f"{name}.json").read_text("utf-8"))
+    path = exported_site / "data" / "answers" / index[format_state([image, "timm"])]
+    computed = Recorder(shown, tmp_path).compute(FEATURE.payloads[name], state)
+    assert json.loads(path.read_bytes()) == json.loads(computed)
+
+
+def test_results_of_the_dataset_have_one_answer_and_no_image_is_exported(exported_site):
+    index = json.loads((exported_site / "data" / "errors_pictures.json").read_text("utf-8"))
+    assert [*index] == ["*"] or len({*index.values()}) > 0
+    images = [*(exported_site / "data" / "files").glob("*.jpg")]
+    assert images
+    shown = json.loads((exported_site / "data" / "image_input.json").read_text("utf-8"))
+    sources = {json.loads(state)[0]["source"] for state in shown}
+    assert sources == {each["source"] for each in list_images()}
+    texts = [file.read_text("utf-8") for file in (exported_site / "data/answers").iterdir()]
+    assert any(NEEDS_DATASET in text for text in texts)
+    assert not any("There is no dataset" in text for text in texts)
+
+
+def test_state_has_the_json_of_javascript():
+    values = [None, True, 1.0, 0.5, "é", ("",), {"source": "photo:cat", "path": None, "at": 0.5}]
+    assert format_state(values) == (
+        '[null,true,1,0.5,"é",[""],{"source":"photo:cat","path":null,"at":0.5}]'
+    )
+
+
+def test_a_view_with_too_many_states_is_refused(shown, tmp_path, monkeypatch):
+    monkeypatch.setattr("vitdemo.site.record.MAX_STATES", len(list_images()) - 1)
+    recorder = Recorder(shown, tmp_path)
+    with pytest.raises(ValueError, match="image_input"):
+        recorder.record(FEATURE.payloads, ["image_input"], {}, lambda *arguments: None)
+
+
+def test_a_folder_with_files_is_kept(tmp_path):
+    (tmp_path / "own.txt").write_text("")
+    with pytest.raises(SiteError, match="--force"):
+        export.export_site(tmp_path, report=lambda *arguments: None)
+    assert [file.name for file in tmp_path.iterdir()] == ["own.txt"]
+
+
+def test_a_stopped_export_leaves_no_files(shown_runs, tmp_path):
+    def stop(view: str, done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    folder = tmp_path / "site"
+    with pytest.raises(KeyboardInterrupt):
+        call_in_loop(lambda: export.export_site(folder, [shown_runs], report=stop))
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_depth_of_each_model_is_recorded(exported_site, shown):
+    settings = read_settings(exported_site)
+    layers = {run.name: shown.count_layers(run) for run in shown.explainable_runs()}
+    assert {name: each["layers"] for name, each in settings["depths"].items()} == layers
+    assert settings["models"]["groups"][0][1] == [*layers]
+    assert settings["description"]["needs"]["logit_lens"] == [keys.IMAGE.name, keys.MODEL.name]
+    assert make_context().explainable_runs() == []

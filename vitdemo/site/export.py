@@ -1,0 +1,94 @@
+"""Export the page as a static site: recorded results, which any file server can send.
+
+`export_site` builds the page, records its views (`record.py`), and writes one HTML document with
+the page's modules and style. The site works under any path prefix. It contains no images of the
+dataset.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+
+from vitdemo.context import AppContext
+from vitdemo.errors import SiteError
+from vitdemo.installation import included_folder
+from vitdemo.page import bridge, build_page
+from vitdemo.page.image_sources import load_photo_thumbnails
+from vitdemo.site import document
+from vitdemo.site.controls import list_controls
+from vitdemo.site.layout import CARDS, build_layout
+from vitdemo.site.record import NEEDS_DATASET, Recorder, Report
+from vitdemo.site.states import list_images
+
+FIRST_MODEL = "vit-scratch"  # its files are the smallest
+SUMMARY = "Recorded results of {count} models: this site needs no server"
+NO_FOLDER = Path("no-dataset")  # no image of a dataset may be read
+
+
+def export_site(
+    folder: Path, roots: Iterable[Path] = (), *, force: bool = False, report: Report
+) -> dict[str, int]:
+    """Write the site to `folder`, and return the size of each file in bytes by its path.
+
+    `roots` are folders of runs; by default, the site contains the included runs. `folder` appears
+    only when the site is complete. Raises `SiteError` if it is not empty and not `force`.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not force:
+        raise SiteError(f"'{folder}' is not an empty folder. Use --force to replace it.")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=".vitdemo-site-", dir=folder.parent))
+    try:
+        sizes = _write_site(temporary, [*roots] or [included_folder("runs")], report)
+        if folder.exists():
+            shutil.rmtree(folder)
+        os.chmod(temporary, 0o755)  # of mkdtemp: 0o700
+        temporary.replace(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return sizes
+
+
+def _write_site(folder: Path, roots: list[Path], report: Report) -> dict[str, int]:
+    context = AppContext(roots, NO_FOLDER, torch.device("cpu"))
+    page = build_page(context)
+    views = bridge.list_places(page)
+    places = views | list_controls(page)
+    places = {name: place for name, place in places.items() if name not in CARDS}
+    layout = build_layout(page, places)
+    places = {name: place for name, place in places.items() if f' id="{name}"' in layout}
+    recorder = Recorder(context, folder)
+    payloads = page.bridge.responder.payloads
+    recorded = {views[name]: None for name in places if views.get(name) in payloads}
+    starts = {key: each["start"] for key, each in page.bridge.description["controls"].items()}
+    recorder.record(payloads, [*recorded], starts, report)
+    settings = {
+        "connection": "recorded",
+        "places": places,
+        "description": page.bridge.description,
+        "image": list_images()[0],
+        "tabs": page.tabs,
+        "components": describe_components(recorder),
+        **recorder.describe_models(),
+    }
+    recorder.write(".", "index.html", document.build_document(settings, layout).encode())
+    for path, content in document.FILES.items():
+        parent, _, name = f"files/{path}".rpartition("/")
+        recorder.write(parent, name, content)
+    return recorder.sizes
+
+
+def describe_components(recorder: Recorder) -> dict[str, dict]:
+    """Return the script and the JSON of the header and of the example photos, by element id."""
+    count = len(recorder.context.explainable_runs())
+    values = {
+        "header": {"summary": SUMMARY.format(count=count), "problems": []},
+        "offers": {"photos": load_photo_thumbnails(), "tests": None, "sentence": NEEDS_DATASET},
+    }
+    return {
+        name: {"part": name, "text": recorder.encode(value).decode()}
+        for name, value in values.items()
+    }

@@ -1,0 +1,125 @@
+"""Recorded payloads of views: files that answer the requests of the store without a server.
+
+    data/NAME.json            state of the view NAME (JSON of its values) -> name of its answer;
+                              the state "*" stands for all states
+    data/answers/HASH.json    {"data": payload, "controls": updates} or {"error": str}
+    data/files/HASH.SUFFIX    files of payloads
+
+The payload functions of the page compute all data. `states.py` lists the recorded states.
+"""
+
+import json
+import math
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+import orjson
+
+from vitdemo.context import AppContext
+from vitdemo.data import MISSING_DATASET
+from vitdemo.errors import VitdemoError
+from vitdemo.page.bridge import describe_depth, list_new_models
+from vitdemo.page.components import hash_name, name_file
+from vitdemo.page.feature import Payload, ViewData
+from vitdemo.page.view_state import get_needs, parse_view_state
+from vitdemo.site.states import State, StateLister
+
+Report = Callable[[str, int, int], None]  # name of the view, recorded states, all states
+NEEDS_DATASET = (
+    "This result needs the images of CIFAR-10, which are not part of this site. The full version "
+    "of vitdemo downloads them."
+)
+MISSING_ANSWER = orjson.dumps({"error": NEEDS_DATASET})
+MAX_STATES = 5000  # of a view
+
+
+class Recorder:
+    """Writes the answers of views to `folder`, each distinct content once."""
+
+    def __init__(self, context: AppContext, folder: Path):
+        self.context, self.folder = context, folder
+        self.sizes: dict[str, int] = {}  # path -> bytes
+
+    def record(
+        self, payloads: Mapping[str, Payload], names: Collection[str], starts: State, report: Report
+    ) -> None:
+        """Record the views `names`; `starts` are the initial values of controls.
+
+        Raises `ValueError` if a view has more than `MAX_STATES` states.
+        """
+        lister = StateLister(self.context, starts)
+        for name in names:
+            needed = get_needs(payloads[name]).watched
+            states = list(lister.list_states(needed))
+            if len(states) > MAX_STATES:
+                raise ValueError(f"the view '{name}' has {len(states):,} states")
+            answers = {}
+            for i, state in enumerate(states):
+                report(name, i, len(states))
+                content = self.compute(payloads[name], lister.complete(state))
+                path = self.write("data/answers", hash_name(content, ".json"), content)
+                if content == MISSING_ANSWER:
+                    answers = {"*": path}
+                    break
+                answers[format_state([state[key.name] for key in needed])] = path
+            self.write("data", f"{name}.json", orjson.dumps(answers))
+
+    def compute(self, payload: Payload, state: State) -> bytes:
+        """Return the answer of a payload function as JSON, in which files have a URL."""
+        try:
+            parsed = parse_view_state(state).restrict(get_needs(payload))
+            found = payload(self.context, parsed)
+            answer = vars(found) if isinstance(found, ViewData) else {"data": found}
+        except VitdemoError as error:
+            answer = {"error": str(error)}
+        return self.encode(replace_missing(answer))
+
+    def encode(self, value: object) -> bytes:
+        """Return `value` as JSON, and write its files."""
+        options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_PASSTHROUGH_DATACLASS
+        return orjson.dumps(value, self.write_file, options)
+
+    def write_file(self, file: object) -> dict[str, str]:
+        _, name, make_content = name_file(file)
+        path = f"data/files/{name}"
+        if path not in self.sizes:
+            self.write("data/files", name, make_content())
+        return {"url": path}
+
+    def write(self, folder: str, name: str, content: bytes) -> str:
+        """Write a file once, and return its name."""
+        path = f"{folder}/{name}"
+        if path not in self.sizes:
+            self.sizes[path] = len(content)
+            (self.folder / folder).mkdir(parents=True, exist_ok=True)
+            (self.folder / path).write_bytes(content)
+        return name
+
+    def describe_models(self) -> dict:
+        """Return the models as answers of the bridge contain them, and the depth of each model."""
+        models = list_new_models(self.context, None)
+        names = [run.name for run in self.context.explainable_runs()]
+        return {
+            "models": models,
+            "depths": {name: describe_depth(self.context, {"model": name}) for name in names},
+        }
+
+
+def replace_missing(value: object) -> object:
+    """Return `value` with another text for each message that asks for the dataset."""
+    if isinstance(value, str):
+        return NEEDS_DATASET if MISSING_DATASET in value else value
+    if isinstance(value, Mapping):
+        return {key: replace_missing(each) for key, each in value.items()}
+    return [*map(replace_missing, value)] if isinstance(value, list | tuple) else value
+
+
+def format_state(values: list[object]) -> str:
+    """Return the JSON of state values as JavaScript's `JSON.stringify` writes it, lists sorted."""
+    return json.dumps([*map(_normalise, values)], separators=(",", ":"), ensure_ascii=False)
+
+
+def _normalise(value: object) -> object:
+    if isinstance(value, float) and math.isfinite(value) and value == int(value):
+        return int(value)
+    return sorted(value) if isinstance(value, tuple | list) else value

@@ -1,0 +1,79 @@
+// Answers recorded by record.py to the requests of the store. URLs are relative to the document.
+const NOT_RECORDED =
+  "This site contains only recorded results, and not this one. The full version of vitdemo computes it.";
+const NOT_LOADED = "This result could not be loaded. Check the connection, then choose it again.";
+
+// Make the URLs of files in recorded JSON absolute, because style sheets would resolve them relative to themselves.
+export const resolveUrls = (text) =>
+  text.replaceAll('{"url":"data/', `{"url":"${new URL("data/", document.baseURI)}`);
+
+const { models, depths } = JSON.parse(document.querySelector("#site").textContent);
+const loaded = new Map(); // URL -> promise of its JSON
+
+function load(url) {
+  const found = loaded.get(url) ??
+    fetch(url).then((response) => response.text()).then((text) => JSON.parse(resolveUrls(text)));
+  loaded.set(url, found);
+  found.catch(() => loaded.delete(url));
+  return found;
+}
+
+// Combine the curves of single runs into the plots of all `runs`.
+function combineCurves(parts, runs) {
+  const drawn = parts.map(({ data }) => data).filter(({ plots }) => plots);
+  if (!drawn.length) return parts[0];
+  const plots = {};
+  let count = 0; // number of histories before those of the part
+  for (const part of drawn) {
+    for (const { title, lines, marks, ...plot } of part.plots) {
+      plots[title] ??= { ...plot, title, label: `${title} of ${runs.join(", ")}`, lines: [], marks: [] };
+      plots[title].lines.push(...lines.map((line) => ({ ...line, x: line.x + count })));
+      plots[title].marks.push(...marks);
+    }
+    count += part.x.length;
+  }
+  const data = { ...drawn[0], x: drawn.flatMap(({ x }) => x), plots: Object.values(plots) };
+  return { data };
+}
+
+// Views of several runs whose answer follows from the answers for single runs.
+const combined = { training_curves: combineCurves, training_runs: ([{ data }]) => ({ data }) };
+
+// Names of models and runs are recorded in alphabetical order.
+const formatState = (values) =>
+  JSON.stringify(values.map((value) => Array.isArray(value) ? [...value].sort() : value));
+
+// Return the recorded answer of the view `name`. `key` is the JSON of a version and of the values of its state keys.
+async function find(name, key) {
+  try {
+    const [, ...values] = JSON.parse(key);
+    const answers = await load(`data/${name}.json`);
+    const get = (state) => answers["*"] ?? answers[formatState(state)];
+    const parts = combined[name] && !get(values) ? values[0].map((run) => [[run]]) : [values];
+    const paths = parts.map(get);
+    if (!paths.length || !paths.every(Boolean)) return { error: NOT_RECORDED };
+    const found = await Promise.all(paths.map((path) => load(`data/answers/${path}`)));
+    return found.length > 1 ? combined[name](found, values[0]) : found[0];
+  } catch {
+    return { error: NOT_LOADED };
+  }
+}
+
+export async function ask({ id, state, views }) {
+  const entries = Object.entries(views).map(async ([name, key]) => [name, { ...await find(name, key), key }]);
+  const answer = {
+    id,
+    models: state.models === models.stamp ? null : models,
+    model: depths[state.model] ?? { name: state.model, layers: 0, layer: 0 },
+    views: Object.fromEntries(await Promise.all(entries)),
+  };
+  return { text: JSON.stringify(answer), files: [] };
+}
+
+const refuse = (id, fields) => ({ text: JSON.stringify({ id, error: NOT_RECORDED, ...fields }), files: [] });
+
+export const act = ({ id }) => refuse(id, { views: {} });
+
+export async function* start({ id }) {
+  yield refuse(id, { end: true, data: null });
+}
