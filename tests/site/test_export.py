@@ -7,9 +7,11 @@ import pytest
 
 from tests.support.factories import make_context
 from tests.support.loops import call_in_loop
-from vitdemo.errors import SiteError
+from vitdemo.data import MISSING_DATASET
+from vitdemo.errors import DataError, SiteError
 from vitdemo.page import FEATURE
 from vitdemo.page import state_keys as keys
+from vitdemo.page.view_state import needs
 from vitdemo.site import export
 from vitdemo.site.record import NEEDS_DATASET, Recorder, format_state
 from vitdemo.site.states import list_images
@@ -20,15 +22,6 @@ def read_settings(folder) -> dict:
     return json.loads(re.search(r'id="site">(.*?)</script>', text)[1])
 
 
-def find_values(value: object, key: str) -> list:
-    """Return the values of `key` in all dicts below `value`."""
-    if isinstance(value, dict):
-        own = [value[key]] if key in value else []
-        return own + [found for each in value.values() for found in find_values(each, key)]
-    each_found = [find_values(each, key) for each in value] if isinstance(value, list) else []
-    return [found for several in each_found for found in several]
-
-
 def test_each_recorded_state_has_an_answer_and_its_files(exported_site):
     answers = exported_site / "data" / "answers"
     named = set()
@@ -36,9 +29,9 @@ def test_each_recorded_state_has_an_answer_and_its_files(exported_site):
         named |= {*json.loads(index.read_text("utf-8")).values()}
     assert named == {file.name for file in answers.iterdir()}
     settings = read_settings(exported_site)
-    components = [json.loads(each["text"]) for each in settings["components"].values()]
+    components = [each["value"] for each in settings["components"].values()]
     contents = [json.loads(file.read_text("utf-8")) for file in answers.iterdir()]
-    urls = {*find_values([*contents, *components], "url")}
+    urls = {file["url"] for each in (*contents, *components) for file in each["files"]}
     assert urls == {f"data/files/{file.name}" for file in (exported_site / "data/files").iterdir()}
 
 
@@ -59,17 +52,26 @@ def test_recorded_answers_are_those_of_the_payload_functions(exported_site, show
     assert json.loads(path.read_bytes()) == json.loads(computed)
 
 
-def test_results_of_the_dataset_have_one_answer_and_no_image_is_exported(exported_site):
-    index = json.loads((exported_site / "data" / "errors_pictures.json").read_text("utf-8"))
-    assert [*index] == ["*"] or len({*index.values()}) > 0
-    images = [*(exported_site / "data" / "files").glob("*.jpg")]
-    assert images
+def test_no_image_of_a_dataset_is_exported(exported_site):
     shown = json.loads((exported_site / "data" / "image_input.json").read_text("utf-8"))
     sources = {json.loads(state)[0]["source"] for state in shown}
     assert sources == {each["source"] for each in list_images()}
     texts = [file.read_text("utf-8") for file in (exported_site / "data/answers").iterdir()]
     assert any(NEEDS_DATASET in text for text in texts)
-    assert not any("There is no dataset" in text for text in texts)
+    assert not any(MISSING_DATASET in text for text in texts)
+
+
+def test_a_result_of_the_dataset_has_one_answer(shown, tmp_path):
+    def fail(context, state):
+        raise DataError(f"{MISSING_DATASET}: '/folder'")
+
+    Recorder(shown, tmp_path).record(
+        {"needs_images": needs(keys.IMAGE)(fail)}, ["needs_images"], {}, lambda *arguments: None
+    )
+    index = json.loads((tmp_path / "data" / "needs_images.json").read_text("utf-8"))
+    assert [*index] == ["*"]
+    answer = json.loads((tmp_path / "data" / "answers" / index["*"]).read_text("utf-8"))
+    assert json.loads(answer["text"]) == {"error": NEEDS_DATASET}
 
 
 def test_state_has_the_json_of_javascript():

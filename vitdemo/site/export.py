@@ -82,13 +82,12 @@ def _write_site(folder: Path, roots: list[Path], report: Report) -> dict[str, in
 
 
 def describe_components(recorder: Recorder) -> dict[str, dict]:
-    """Return the script and the JSON of the header and of the example photos, by element id."""
+    """Return the script and the value of the header and of the example photos, by element id."""
     count = len(recorder.context.explainable_runs())
     values = {
         "header": {"summary": SUMMARY.format(count=count), "problems": []},
         "offers": {"photos": load_photo_thumbnails(), "tests": None, "sentence": NEEDS_DATASET},
     }
     return {
-        name: {"part": name, "text": recorder.encode(value).decode()}
-        for name, value in values.items()
+        name: {"part": name, "value": recorder.serialise(value)} for name, value in values.items()
     }

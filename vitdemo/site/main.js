@@ -31,11 +31,11 @@ function mountPlace(id, content) {
   store.mount(content, place, { upload: server.upload });
 }
 
-// Fill the element `id` with a component of Python, given by its module and by recorded JSON.
-async function mountComponent(id, { part, text }) {
+// Fill the element `id` with a component of Python, given by its module and its value.
+async function mountComponent(id, { part, value }) {
   const { mount } = await load(`components/${part}.js`);
-  const value = { text: server.resolveUrls(text), files: [] };
-  mount({ element: getPlace(id).querySelector("[data-place]"), props: { value }, trigger() {}, watch() {} });
+  const props = { value: server.resolveUrls(value) };
+  mount({ element: getPlace(id).querySelector("[data-place]"), props, trigger() {}, watch() {} });
 }
 
 matchTheme();

@@ -2,8 +2,9 @@
 
     data/NAME.json            state of the view NAME (JSON of its values) -> name of its answer;
                               the state "*" stands for all states
-    data/answers/HASH.json    {"data": payload, "controls": updates} or {"error": str}
-    data/files/HASH.SUFFIX    files of payloads
+    data/answers/HASH.json    {"data": payload, "controls": updates} or {"error": str}, in the
+                              form of `serialise_payload`
+    data/files/NAME           files of payloads
 
 The payload functions of the page compute all data. `states.py` lists the recorded states.
 """
@@ -19,7 +20,7 @@ from vitdemo.context import AppContext
 from vitdemo.data import MISSING_DATASET
 from vitdemo.errors import VitdemoError
 from vitdemo.page.bridge import describe_depth, list_new_models
-from vitdemo.page.components import hash_name, name_file
+from vitdemo.page.components import NamedFile, hash_name, serialise_payload
 from vitdemo.page.feature import Payload, ViewData
 from vitdemo.page.view_state import get_needs, parse_view_state
 from vitdemo.site.states import State, StateLister
@@ -29,7 +30,7 @@ NEEDS_DATASET = (
     "This result needs the images of CIFAR-10, which are not part of this site. The full version "
     "of vitdemo downloads them."
 )
-MISSING_ANSWER = orjson.dumps({"error": NEEDS_DATASET})
+MISSING_ANSWER = orjson.dumps(serialise_payload({"error": NEEDS_DATASET}, dict))
 MAX_STATES = 5000  # of a view
 
 
@@ -58,7 +59,7 @@ class Recorder:
                 report(name, i, len(states))
                 content = self.compute(payloads[name], lister.complete(state))
                 path = self.write("data/answers", hash_name(content, ".json"), content)
-                if content == MISSING_ANSWER:
+                if content == MISSING_ANSWER and not answers:
                     answers = {"*": path}
                     break
                 answers[format_state([state[key.name] for key in needed])] = path
@@ -72,18 +73,16 @@ class Recorder:
             answer = vars(found) if isinstance(found, ViewData) else {"data": found}
         except VitdemoError as error:
             answer = {"error": str(error)}
-        return self.encode(replace_missing(answer))
+        return orjson.dumps(self.serialise(replace_missing(answer)))
 
-    def encode(self, value: object) -> bytes:
-        """Return `value` as JSON, and write its files."""
-        options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_PASSTHROUGH_DATACLASS
-        return orjson.dumps(value, self.write_file, options)
+    def serialise(self, value: object) -> dict:
+        """Return `value` with `serialise_payload`, and write its files."""
+        return serialise_payload(value, self.write_file)
 
-    def write_file(self, file: object) -> dict[str, str]:
-        _, name, make_content = name_file(file)
-        path = f"data/files/{name}"
+    def write_file(self, file: NamedFile) -> dict[str, str]:
+        path = f"data/files/{file.name}"
         if path not in self.sizes:
-            self.write("data/files", name, make_content())
+            self.write("data/files", file.name, file.make_content())
         return {"url": path}
 
     def write(self, folder: str, name: str, content: bytes) -> str:

@@ -1,18 +1,22 @@
 // Answers recorded by record.py to the requests of the store. URLs are relative to the document.
+import { parsePayload } from "../page/store.js";
+
 const NOT_RECORDED =
   "This site contains only recorded results, and not this one. The full version of vitdemo computes it.";
 const NOT_LOADED = "This result could not be loaded. Check the connection, then choose it again.";
 
-// Make the URLs of files in recorded JSON absolute, because style sheets would resolve them relative to themselves.
-export const resolveUrls = (text) =>
-  text.replaceAll('{"url":"data/', `{"url":"${new URL("data/", document.baseURI)}`);
+// Make the URLs of files absolute, because style sheets would resolve them relative to themselves.
+export const resolveUrls = ({ text, files }) => ({
+  text,
+  files: files.map(({ url }) => ({ url: new URL(url, document.baseURI).href })),
+});
 
 const { models, depths } = JSON.parse(document.querySelector("#site").textContent);
 const loaded = new Map(); // URL -> promise of its JSON
 
 function load(url) {
   const found = loaded.get(url) ??
-    fetch(url).then((response) => response.text()).then((text) => JSON.parse(resolveUrls(text)));
+    fetch(url).then((response) => response.json());
   loaded.set(url, found);
   found.catch(() => loaded.delete(url));
   return found;
@@ -46,14 +50,15 @@ const formatState = (values) =>
 // Return the recorded answer of the view `name`. `key` is the JSON of a version and of the values of its state keys.
 async function find(name, key) {
   try {
-    const [, ...values] = JSON.parse(key);
+    const [, ...state] = JSON.parse(key);
     const answers = await load(`data/${name}.json`);
-    const get = (state) => answers["*"] ?? answers[formatState(state)];
-    const parts = combined[name] && !get(values) ? values[0].map((run) => [[run]]) : [values];
+    const get = (wanted) => answers["*"] ?? answers[formatState(wanted)];
+    const parts = combined[name] && !get(state) ? state[0].map((run) => [[run]]) : [state];
     const paths = parts.map(get);
     if (!paths.length || !paths.every(Boolean)) return { error: NOT_RECORDED };
-    const found = await Promise.all(paths.map((path) => load(`data/answers/${path}`)));
-    return found.length > 1 ? combined[name](found, values[0]) : found[0];
+    const values = await Promise.all(paths.map((path) => load(`data/answers/${path}`)));
+    const found = values.map((value) => parsePayload({ value: resolveUrls(value) }));
+    return found.length > 1 ? combined[name](found, state[0]) : found[0];
   } catch {
     return { error: NOT_LOADED };
   }
