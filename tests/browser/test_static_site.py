@@ -118,11 +118,11 @@ def test_all_tabs_show_recorded_results_or_a_card(open_site):
 
 def test_tabs_are_opened_with_the_keyboard(open_site):
     page = open_site("model=vit")
-    page.locator("#tabs-look-tab").focus()
+    page.locator("#tabs-explore-tab").focus()
     page.keyboard.press("ArrowRight")
     expect(page.locator("#tabs-lessons-tab")).to_be_focused()
     expect(page.locator("#tabs-lessons-panel")).to_be_visible()
-    expect(page.locator("#tabs-look-panel")).to_be_hidden()
+    expect(page.locator("#tabs-explore-panel")).to_be_hidden()
     page.keyboard.press("End")
     expect(page.locator("#tabs-own-tab")).to_have_attribute("aria-selected", "true")
 

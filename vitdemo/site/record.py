@@ -57,12 +57,14 @@ class Recorder:
             answers = {}
             for i, state in enumerate(states):
                 report(name, i, len(states))
+                text = format_state([state[key.name] for key in needed])
+                if text in answers:
+                    continue
                 content = self.compute(payloads[name], lister.complete(state))
-                path = self.write("data/answers", hash_name(content, ".json"), content)
-                if content == MISSING_ANSWER and not answers:
-                    answers = {"*": path}
+                answers[text] = self.write("data/answers", hash_name(content, ".json"), content)
+                if content == MISSING_ANSWER and len(answers) == 1:
+                    answers = {"*": answers[text]}
                     break
-                answers[format_state([state[key.name] for key in needed])] = path
             self.write("data", f"{name}.json", orjson.dumps(answers))
 
     def compute(self, payload: Payload, state: State) -> bytes:
