@@ -17,7 +17,7 @@ ORDER = (
 )
 LAYERS = ORDER.split(" < ")
 ALLOWED_IMPORTERS = {  # library: the only modules or packages that may import it
-    "gradio": ("vitdemo.page", "vitdemo.cli.app"),
+    "gradio": ("vitdemo.page", "vitdemo.site.layout", "vitdemo.cli.app"),
     "captum": ("vitdemo.explain.attributions",),
     "matplotlib": ("vitdemo.figures",),
     "jinja2": ("vitdemo.documents",),
@@ -50,7 +50,9 @@ def list_imports(source: str) -> set[str]:
 def import_name(requirement: str) -> str:
     """Return the import name of a requirement such as "scikit-learn>=1.5,<2"."""
     name = re.match(r"[\w-]+", requirement)[0].replace("-", "_").lower()
-    return {"pillow": "PIL", "scikit_learn": "sklearn"}.get(name, name)
+    return {"pillow": "PIL", "scikit_learn": "sklearn", "markdown_it_py": "markdown_it"}.get(
+        name, name
+    )
 
 
 def list_libraries(source: str) -> set[str]:

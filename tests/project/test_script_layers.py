@@ -20,7 +20,8 @@ LAYERS = {
     "features": r"page/.*",
 }
 ORDER = ["texts", "store", "components", "features", "entry modules"]
-ENTRIES = ("page/main.js", "page/saved_view/main.js", "site/main.js")
+CONNECTIONS = ("site/server.js", "site/recorded.js")  # `site/main.js` imports one of them
+ENTRIES = ("page/main.js", "page/saved_view/main.js", "site/main.js", *CONNECTIONS)
 LOADED = re.compile(r'vitdemo\.load\("(.+?)"\)')  # by code in Python strings
 
 

@@ -2,6 +2,7 @@
 
 Without arguments, the page shows the included models and all runs in `runs/`. The models run on
 CUDA, MPS or the CPU. Gradio's environment variables (such as GRADIO_SERVER_PORT) also work.
+`python app.py export-site DIR` writes a static site instead.
 """
 
 import argparse
@@ -32,6 +33,7 @@ from vitdemo.page.modules import build_app_options
 from vitdemo.paths import expand_patterns
 from vitdemo.runs.opened_model import add_timm_prefix, create_model_run, list_notices
 from vitdemo.runs.timm_run import MODELS_VARIABLE
+from vitdemo.site import command as export_site_command
 from vitdemo.training import choose_device
 from vitdemo.training.devices import release_freed_memory
 
@@ -94,6 +96,9 @@ PRELOAD_SECONDS = 5  # delay in seconds, so that the first page is not slowed do
 
 def main(argv: list[str] | None = None) -> int:
     console.escape_unprintable()
+    arguments = sys.argv[1:] if argv is None else argv
+    if arguments[:1] == [export_site_command.NAME]:
+        return export_site_command.run(arguments[1:])
     args = build_parser().parse_args(argv)
     if args.mcp and importlib.util.find_spec("mcp") is None:
         print(f"{APP_NAME}: {MCP_MISSING_MESSAGE}", file=sys.stderr)

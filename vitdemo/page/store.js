@@ -7,7 +7,7 @@ export { parsePayload } from "./store/channel.js";
 export { showControl, takeChanges, updateControls } from "./store/controls.js";
 export { connectDownloads, requestFile } from "./store/downloads.js";
 export { choose, chooseLayer, takeLayer } from "./store/models.js";
-export { getInitialImage, open, openImage, openTab, start } from "./store/navigation.js";
+export { getInitialImage, open, openImage, openTab, openTabs, start } from "./store/navigation.js";
 export { getLabels, keys, set, state, watch } from "./store/state.js";
 export { cancelTask, connectTasks, startTask, stopTask } from "./store/tasks.js";
 export {

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from string import Template
+from xml.etree import ElementTree
 
 from vitdemo.page import modules
 from vitdemo.page.components import COMPONENTS_FOLDER
@@ -35,7 +36,8 @@ def build_site_style() -> str:
     return "\n".join([build_style(), *scoped, (FOLDER / "site.css").read_text("utf-8")])
 
 
-VIEWS_ONLY = '<main id="sections"></main>'  # layout of a document with views only
+# Layout of a document with views only.
+VIEWS_ONLY = ElementTree.tostring(ElementTree.Element("main", id="sections"), "unicode", "html")
 FILES = {  # path -> content; modules import each other by these paths, as in the package
     **{f"page/{name}": content for name, content in modules.MODULES.items()},
     **{f"site/{file.name}": file.read_bytes() for file in sorted(FOLDER.glob("*.js"))},

@@ -34,7 +34,7 @@ function mountPlace(id, content) {
 // Fill the element `id` with a component of Python, given by its module and its value.
 async function mountComponent(id, { part, value }) {
   const { mount } = await load(`components/${part}.js`);
-  const props = { value: server.resolveUrls(value) };
+  const props = { value: server.completeUrls(value) };
   mount({ element: getPlace(id).querySelector("[data-place]"), props, trigger() {}, watch() {} });
 }
 

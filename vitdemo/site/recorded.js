@@ -6,7 +6,7 @@ const NOT_RECORDED =
 const NOT_LOADED = "This result could not be loaded. Check the connection, then choose it again.";
 
 // Make the URLs of files absolute, because style sheets would resolve them relative to themselves.
-export const resolveUrls = ({ text, files }) => ({
+export const completeUrls = ({ text, files }) => ({
   text,
   files: files.map(({ url }) => ({ url: new URL(url, document.baseURI).href })),
 });
@@ -23,7 +23,7 @@ function load(url) {
 }
 
 // Combine the curves of single runs into the plots of all `runs`.
-function combineCurves(parts, runs) {
+function joinCurves(parts, runs) {
   const drawn = parts.map(({ data }) => data).filter(({ plots }) => plots);
   if (!drawn.length) return parts[0];
   const plots = {};
@@ -41,7 +41,7 @@ function combineCurves(parts, runs) {
 }
 
 // Views of several runs whose answer follows from the answers for single runs.
-const combined = { training_curves: combineCurves, training_runs: ([{ data }]) => ({ data }) };
+const combined = { training_curves: joinCurves, training_runs: ([{ data }]) => ({ data }) };
 
 // Names of models and runs are recorded in alphabetical order.
 const formatState = (values) =>
@@ -57,7 +57,7 @@ async function find(name, key) {
     const paths = parts.map(get);
     if (!paths.length || !paths.every(Boolean)) return { error: NOT_RECORDED };
     const values = await Promise.all(paths.map((path) => load(`data/answers/${path}`)));
-    const found = values.map((value) => parsePayload({ value: resolveUrls(value) }));
+    const found = values.map((value) => parsePayload({ value: completeUrls(value) }));
     return found.length > 1 ? combined[name](found, state[0]) : found[0];
   } catch {
     return { error: NOT_LOADED };
@@ -75,10 +75,13 @@ export async function ask({ id, state, views }) {
   return { text: JSON.stringify(answer), files: [] };
 }
 
-const refuse = (id, fields) => ({ text: JSON.stringify({ id, error: NOT_RECORDED, ...fields }), files: [] });
+const makeRefusal = (id, fields) => ({
+  text: JSON.stringify({ id, error: NOT_RECORDED, ...fields }),
+  files: [],
+});
 
-export const act = ({ id }) => refuse(id, { views: {} });
+export const act = ({ id }) => makeRefusal(id, { views: {} });
 
 export async function* start({ id }) {
-  yield refuse(id, { end: true, data: null });
+  yield makeRefusal(id, { end: true, data: null });
 }

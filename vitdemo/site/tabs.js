@@ -1,6 +1,5 @@
 // Tabs of layout.py, with the keys of the ARIA pattern. The open tab of the `tabs` of the page is a value of the state.
-import { openTabs } from "../page/store/navigation.js";
-import { state, watch } from "../page/store/state.js";
+import { openTabs, state, watch } from "../page/store.js";
 
 function open(tab) {
   for (const each of tab.parentElement.children) {

@@ -8,10 +8,11 @@ from vitdemo.installation import APP_NAME
 from vitdemo.paths import expand_path, expand_patterns
 from vitdemo.site.export import export_site
 
-COMMAND = "export-site"
+NAME = "export-site"
 
 
-def main(argv: list[str]) -> int:
+def run(argv: list[str]) -> int:
+    """Run the command with its arguments `argv`, and return the exit status."""
     args = build_parser().parse_args(argv)
     try:
         sizes = export_site(
@@ -30,7 +31,7 @@ def main(argv: list[str]) -> int:
 
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog=f"{APP_NAME} {COMMAND}",
+        prog=f"{APP_NAME} {NAME}",
         description="Write a static site of recorded results, which needs no server program.",
     )
     parser.add_argument("folder", type=expand_path, metavar="DIR", help="new or empty folder")
