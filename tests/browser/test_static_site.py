@@ -132,7 +132,8 @@ def test_no_control_needs_a_server(open_site):
     wait_for_views(page)
     expect(page.locator("#picture input[type=file]")).to_be_hidden()
     expect(page.locator("#picture .open-camera")).to_be_hidden()
-    expect(page.locator("#picture [role=slider]")).to_be_hidden()
+    expect(page.locator("#picture .crop")).to_have_attribute("inert", "")
+    expect(page.locator("#picture .about")).not_to_contain_text("Drag")
 
 
 def test_curves_of_the_chosen_runs_are_combined(open_site):

@@ -52,8 +52,8 @@ function describeMissing({ name, exists }) {
   return `${reason} The results below are from other models.`;
 }
 
-function drawAbout({ label, missing, size, description }) {
-  const isMovable = Math.abs(size[0] - size[1]) > 0.02 * Math.max(...size);
+function drawAbout({ label, missing, size, description }, canChoose) {
+  const isMovable = canChoose && Math.abs(size[0] - size[1]) > 0.02 * Math.max(...size);
   return [
     missing ? drawNotice(describeMissing(missing)) : nothing,
     description,
@@ -62,6 +62,7 @@ function drawAbout({ label, missing, size, description }) {
   ];
 }
 
+// Without `upload`, the user can choose neither a photo nor the position of the square.
 function create(element, { upload }) {
   draw(LAYOUT, element);
   const findPart = (name) => element.querySelector("." + name);
@@ -75,7 +76,8 @@ function create(element, { upload }) {
     findPart("say").classList.toggle("running", isRunning);
   }
 
-  addSources(element, findPart, createSender(upload, showMessage), showMessage);
+  if (upload) addSources(element, findPart, createSender(upload, showMessage), showMessage);
+  findPart("ways").hidden = findPart("crop").inert = !upload;
   const setCrop = createCrop(whole, findPart("crop"), (at) => choose({ ...shown, at }));
 
   function render(data, state) {
@@ -85,7 +87,7 @@ function create(element, { upload }) {
     setCrop(shown.at);
     whole.src = data.image.url;
     whole.alt = data.description;
-    draw(drawAbout(data), findPart("about"));
+    draw(drawAbout(data, Boolean(upload)), findPart("about"));
   }
 
   // The server refused the image: restore the previous image, or the first photo.
