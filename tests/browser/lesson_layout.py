@@ -39,8 +39,9 @@ JS_PROBLEMS = """async ([ring, control, seconds]) => {
         }
         return found;
     }
+    const { seek } = await vitdemo.load("lessons/panel/spotlight.js");
     for (const end = Date.now() + 1000 * seconds; problems().length && Date.now() < end; ) {
-        vitdemo.spotlight.seek(ring, control);
+        seek(ring, control);
         await new Promise((done) => setTimeout(done, 200));
     }
     return problems();

@@ -246,7 +246,7 @@ def test_dots_show_a_card_and_open_their_model(open_views, compared_views):
     assert name != first
     page.keyboard.press("Enter")
     expect(page.locator("#model select")).to_have_value(name)
-    page.wait_for_function("vitdemo.store.state.tab === 'look'")  # which the page opens
+    page.wait_for_function("vitdemo.store.state.tab === 'explore'")  # which the page opens
 
 
 def test_included_models_have_readable_labels_and_failed_runs_are_apart(

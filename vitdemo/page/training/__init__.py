@@ -28,11 +28,11 @@ TAB_ID, TITLE = "training", "Train"
 
 
 def write_report(context: AppContext, state: ViewState, folder: Path) -> Path:
-    """Write the report of the chosen runs."""
+    """Write the report of the chosen runs. Raises `RunError` if no run is chosen."""
     found = context.list_runs()[0]
     shown = run_choice.choose_runs(found, state)
-    path = folder / get_report_name(shown)
     text = render_report(shown, order=[run.name for run in found])
+    path = folder / get_report_name(shown)
     path.write_text(text, encoding="utf-8")
     return path
 
