@@ -33,10 +33,10 @@ from vitdemo.page.modules import build_app_options
 from vitdemo.paths import expand_patterns
 from vitdemo.runs.opened_model import add_timm_prefix, create_model_run, list_notices
 from vitdemo.runs.timm_run import MODELS_VARIABLE
-from vitdemo.site import command as export_site_command
 from vitdemo.training import choose_device
 from vitdemo.training.devices import release_freed_memory
 
+EXPORT_SITE = "export-site"  # command that writes a static site
 MAX_QUEUED_REQUESTS = 500  # maximum number of waiting requests
 # Libraries that are needed at the first visit of a tab, but not at the start of the page.
 LATE_LIBRARIES = ("scipy.stats", "sklearn.metrics", "captum.attr")
@@ -97,8 +97,10 @@ PRELOAD_SECONDS = 5  # delay in seconds, so that the first page is not slowed do
 def main(argv: list[str] | None = None) -> int:
     console.escape_unprintable()
     arguments = sys.argv[1:] if argv is None else argv
-    if arguments[:1] == [export_site_command.NAME]:
-        return export_site_command.run(arguments[1:])
+    if arguments[:1] == [EXPORT_SITE]:
+        from vitdemo.site.command import run  # the page does not need the files of a site
+
+        return run(arguments[1:])
     args = build_parser().parse_args(argv)
     if args.mcp and importlib.util.find_spec("mcp") is None:
         print(f"{APP_NAME}: {MCP_MISSING_MESSAGE}", file=sys.stderr)

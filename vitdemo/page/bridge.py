@@ -441,9 +441,14 @@ def describe_depth(context: AppContext, state: object) -> dict | None:
 def _compute_payload(payload: Payload, context: AppContext, state: object) -> dict:
     answer = {}
     with _note_error(answer):  # an error in one view must not block the others
-        found = payload(context, parse_view_state(state).restrict(get_needs(payload)))
-        answer |= vars(found) if isinstance(found, ViewData) else {"data": found}
+        answer |= compute_view(payload, context, state)
     return answer
+
+
+def compute_view(payload: Payload, context: AppContext, state: object) -> dict:
+    """Return the fields of a `ViewData` for an untrusted `state`. Raises `VitdemoError`."""
+    found = payload(context, parse_view_state(state).restrict(get_needs(payload)))
+    return vars(found) if isinstance(found, ViewData) else {"data": found}
 
 
 def load_prepared_image(context: AppContext, request: ImageRequest | None) -> PreparedImage:

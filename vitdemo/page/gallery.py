@@ -28,7 +28,7 @@ from vitdemo.documents.images import tile_images
 from vitdemo.errors import DataError
 from vitdemo.page.bridge import ImageFile
 from vitdemo.page.explore.tab import describe_opening
-from vitdemo.page.image_sources import format_test_source
+from vitdemo.page.image_sources import describe_image, format_test_source
 from vitdemo.test_sets.context import TestSetContext
 
 PAGE_SIZE = 48
@@ -64,11 +64,7 @@ def gallery_payload(context: AppContext, query: ImageQuery, page: int = 1) -> di
                     (group.classes[row.argmax()], round(float(row.max()), 6))
                     for row in probabilities[:, number]
                 ],
-                "image": {
-                    "source": format_test_source(number, test_set_id),
-                    "path": None,
-                    "at": 0.5,
-                },
+                "image": describe_image(format_test_source(number, test_set_id)),
             }
             for number in numbers
         ],

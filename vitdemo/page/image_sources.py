@@ -123,6 +123,11 @@ def format_test_source(index: int, test_set_id: str = "") -> str:
     return f"{prefix}{index}"
 
 
+def describe_image(source: str) -> dict[str, object]:
+    """Return the value of the state key `image` for an image that is not uploaded."""
+    return {"source": source, "path": None, "at": 0.5}
+
+
 def list_photos() -> dict[str, str]:
     """Return source -> path of the example photos; a source is a name such as "photo:cat"."""
     return {PHOTO_PREFIX + Path(file).stem: file for file in example_files()}

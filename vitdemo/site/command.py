@@ -3,12 +3,20 @@
 import argparse
 import sys
 
+from vitdemo.cli.options import FLAG, FOLDER, REPEATABLE, add_options
 from vitdemo.errors import VitdemoError
 from vitdemo.installation import APP_NAME
-from vitdemo.paths import expand_path, expand_patterns
+from vitdemo.paths import expand_patterns
 from vitdemo.site.export import export_site
 
-NAME = "export-site"
+OPTIONS = {  # see `add_options`
+    "folder": ("new or empty folder", FOLDER),
+    "--runs": (
+        "folder that contains run folders; repeatable (default: the included runs)",
+        REPEATABLE | {"metavar": "DIR"},
+    ),
+    "--force": ("replace DIR and all its content", FLAG),
+}
 
 
 def run(argv: list[str]) -> int:
@@ -16,7 +24,7 @@ def run(argv: list[str]) -> int:
     args = build_parser().parse_args(argv)
     try:
         sizes = export_site(
-            args.folder, expand_patterns(args.runs or []), force=args.force, report=show_progress
+            args.folder, expand_patterns(args.runs), force=args.force, report=show_progress
         )
     except (VitdemoError, OSError) as error:
         print(f"{APP_NAME}: {error}", file=sys.stderr)
@@ -31,17 +39,10 @@ def run(argv: list[str]) -> int:
 
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog=f"{APP_NAME} {NAME}",
+        prog=f"{APP_NAME} export-site",
         description="Write a static site of recorded results, which needs no server program.",
     )
-    parser.add_argument("folder", type=expand_path, metavar="DIR", help="new or empty folder")
-    parser.add_argument(
-        "--runs",
-        action="append",
-        metavar="DIR",
-        help="folder that contains run folders; repeatable (default: the included runs)",
-    )
-    parser.add_argument("--force", action="store_true", help="replace DIR and all its content")
+    add_options(parser, OPTIONS)
     return parser
 
 

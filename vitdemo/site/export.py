@@ -24,7 +24,6 @@ from vitdemo.site.layout import CARDS, build_layout
 from vitdemo.site.record import NEEDS_DATASET, Recorder, Report
 from vitdemo.site.states import list_images
 
-FIRST_MODEL = "vit-scratch"  # its files are the smallest
 SUMMARY = "Recorded results of {count} models: this site needs no server"
 NO_FOLDER = Path("no-dataset")  # no image of a dataset may be read
 
@@ -64,7 +63,8 @@ def _write_site(folder: Path, roots: list[Path], report: Report) -> dict[str, in
     payloads = page.bridge.responder.payloads
     recorded = {views[name]: None for name in places if views.get(name) in payloads}
     starts = {key: each["start"] for key, each in page.bridge.description["controls"].items()}
-    recorder.record(payloads, [*recorded], starts, report)
+    with context.list_once():
+        recorder.record(payloads, [*recorded], starts, report)
     settings = {
         "connection": "recorded",
         "places": places,

@@ -19,10 +19,11 @@ import orjson
 from vitdemo.context import AppContext
 from vitdemo.data import MISSING_DATASET
 from vitdemo.errors import VitdemoError
-from vitdemo.page.bridge import describe_depth, list_new_models
+from vitdemo.page.bridge import compute_view, describe_depth, list_new_models
 from vitdemo.page.components import NamedFile, hash_name, serialise_payload
-from vitdemo.page.feature import Payload, ViewData
-from vitdemo.page.view_state import get_needs, parse_view_state
+from vitdemo.page.feature import Payload
+from vitdemo.page.state_keys import MODEL
+from vitdemo.page.view_state import get_needs
 from vitdemo.site.states import State, StateLister
 
 Report = Callable[[str, int, int], None]  # name of the view, recorded states, all states
@@ -60,7 +61,7 @@ class Recorder:
                 text = format_state([state[key.name] for key in needed])
                 if text in answers:
                     continue
-                content = self.compute(payloads[name], lister.complete(state))
+                content = self.compute(payloads[name], state)
                 answers[text] = self.write("data/answers", hash_name(content, ".json"), content)
                 if content == MISSING_ANSWER and len(answers) == 1:
                     answers = {"*": answers[text]}
@@ -70,9 +71,8 @@ class Recorder:
     def compute(self, payload: Payload, state: State) -> bytes:
         """Return the answer of a payload function as JSON, in which files have a URL."""
         try:
-            parsed = parse_view_state(state).restrict(get_needs(payload))
-            found = payload(self.context, parsed)
-            answer = vars(found) if isinstance(found, ViewData) else {"data": found}
+            # Without a model, the browser sends "".
+            answer = compute_view(payload, self.context, {MODEL.name: "", **state})
         except VitdemoError as error:
             answer = {"error": str(error)}
         return orjson.dumps(self.serialise(replace_missing(answer)))

@@ -21,7 +21,7 @@ from vitdemo.metrics.recipe_ablation import find_ablations
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import load_square
 from vitdemo.page.explore.perturbation.presets import encode_changes
-from vitdemo.page.image_sources import list_photos, parse_image_fields
+from vitdemo.page.image_sources import describe_image, list_photos, parse_image_fields
 from vitdemo.page.state_key import ChoiceKey, FlagKey, StateKey
 from vitdemo.training.recipes import RECIPES
 
@@ -40,7 +40,7 @@ State = dict[str, object]
 
 def list_images() -> list[State]:
     """Return the example photos as values of the state key `image`."""
-    return [{"source": name, "path": None, "at": 0.5} for name in list_photos()]
+    return [*map(describe_image, list_photos())]
 
 
 class StateLister:
@@ -71,10 +71,6 @@ class StateLister:
         changes = list(self.list_options(others))
         for state in self.list_main_states(main, start):
             yield from (state | each for each in changes)
-
-    def complete(self, state: State) -> State:
-        """Return the `state` as the browser sends it: without a model, the model is ""."""
-        return {keys.MODEL.name: "", **state}
 
     def list_main_states(self, main: Sequence[StateKey], state: State) -> Iterator[State]:
         if not main:

@@ -169,6 +169,11 @@ export function createRoving(
   };
 }
 
+// Style of a cell of a matrix with a `strength` of 0 to 1. The cell has at most 55% colour, so that the text has a contrast
+// above 5:1 in the light and the dark theme.
+export const formatShade = (colour, strength) =>
+  `background: color-mix(in srgb, ${colour} ${Math.round(55 * Math.min(strength, 1))}%, transparent)`;
+
 // Let Tab reach only the button `chosen`.
 export function setTabStop(buttons, chosen) {
   for (const button of buttons) button.tabIndex = button === chosen ? 0 : -1;

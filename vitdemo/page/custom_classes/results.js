@@ -5,6 +5,7 @@ import {
   drawActionButton,
   drawMarkdown,
   drawNotice,
+  formatShade,
   formatSheetStyle,
 } from "../components/shared.js";
 import { drawTable } from "../components/table.js";
@@ -13,12 +14,6 @@ import * as store from "../store.js";
 import { fill, fillPlural } from "../texts.js";
 
 const MATRIX_TEXT = "Confusion matrix";
-const STRONGEST = 55; // percent of colour, so that the text has a contrast above 5 in both themes
-
-const formatShade = (isCorrect, share) => {
-  const colour = isCorrect ? "#1d4ed8" : "#c2410c";
-  return `background: color-mix(in srgb, ${colour} ${Math.round(STRONGEST * share)}%, transparent)`;
-};
 
 // The matrix, whose cells of errors are buttons; `choose` is called with true and predicted class.
 function drawMatrix({ classes, matrix }, chosen, choose) {
@@ -26,7 +21,9 @@ function drawMatrix({ classes, matrix }, chosen, choose) {
   const drawCell = (count, i, j) => {
     const total = matrix[i].reduce((sum, each) => sum + each, 0);
     const label = `${count} of ${total} images of ${classes[i]} predicted as ${classes[j]}`;
-    const style = formatShade(i === j, i === j ? count / Math.max(total, 1) : count / most);
+    const style = i === j
+      ? formatShade("#1d4ed8", count / Math.max(total, 1))
+      : formatShade("#c2410c", count / most);
     if (i === j || !count) return markup`<td title=${label} style=${style}>${count}</td>`;
     const isChosen = chosen?.join() === `${i},${j}`;
     const name = `${i}-${j}`;

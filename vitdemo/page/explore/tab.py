@@ -5,8 +5,8 @@ import json
 import gradio as gr
 
 from vitdemo.context import AppContext
-from vitdemo.page import image_sources
 from vitdemo.page.feature import PageSetup
+from vitdemo.page.image_sources import describe_image, list_photos
 from vitdemo.page.kit import NO_PROGRESS
 
 DEFAULT_SECTION, CLASS_ATTRIBUTION_SECTION = "heads", "class-attribution"
@@ -46,7 +46,6 @@ def describe_tabs(setup: PageSetup) -> dict[str, dict]:
 
 def start_on_load(page: gr.Blocks, tabs: dict[str, dict]) -> None:
     """Open the view in the URL when the page loads."""
-    photos = [*image_sources.list_photos()]
-    image = {"source": photos[0], "path": None, "at": 0.5} if photos else None
+    image = next(map(describe_image, list_photos()), None)
     settings = json.dumps({"tabs": tabs, "image": image})
     page.load(None, js=JS_START.replace("SETTINGS", settings), **NO_PROGRESS)

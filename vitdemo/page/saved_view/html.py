@@ -29,7 +29,7 @@ from vitdemo.page.bridge import describe_depth, load_square
 from vitdemo.page.components import NamedFile, serialise_payload
 from vitdemo.page.explore import attention_maps, predictions
 from vitdemo.page.feature import Report
-from vitdemo.page.image_sources import TRUE_CLASS_KEY
+from vitdemo.page.image_sources import TRUE_CLASS_KEY, describe_image
 from vitdemo.page.modules import LANGUAGE, MODULES
 from vitdemo.page.theme import build_style
 from vitdemo.page.view_state import ViewState, get_needs
@@ -84,7 +84,7 @@ def build_saved_view(context: AppContext, run: Run, image: Image, state: ViewSta
         },
         "models": {"stamp": "saved", "groups": [["", [run.name]]], "others": [], "missing": []},
         "model": describe_depth(context, {"model": run.name}),
-        "image": {"source": "saved", "path": None, "at": 0.5},
+        "image": describe_image("saved"),
         "needs": {
             view.VIEW: [key.name for key in get_needs(view.payload).watched]
             for view in (attention_maps, predictions)

@@ -2,7 +2,7 @@
 // cell, a list of the largest errors. The cell is a text of the view state: true and predicted class.
 import { createDocument } from "../../components/documents.js";
 import { createGallery, resetPageOf } from "../../components/gallery.js";
-import { createRoving, drawActionButton, formatCsv, saveText } from "../../components/shared.js";
+import { createRoving, drawActionButton, formatCsv, formatShade, saveText } from "../../components/shared.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { DOWNLOAD_CSV } from "../../texts.js";
@@ -25,10 +25,6 @@ function scrollToImages() {
     document.querySelector("#cell-pictures .pictures > *")?.scrollIntoView({ block: "nearest" })
   );
 }
-
-// At most 55% colour, so that the text has a contrast above 5:1 in the light and the dark theme.
-const formatShade = (colour, strength) =>
-  `background: color-mix(in srgb, ${colour} ${Math.round(55 * Math.min(strength, 1))}%, transparent)`;
 
 function drawCell(value, i, j, chosen, stop) {
   const [strength, words] = [value.strengths[i][j], value.spoken[i][j]];
