@@ -115,7 +115,7 @@ def main() -> None:
             executable_path=shutil.which("chromium-headless-shell") or shutil.which("chromium"),
             args=["--no-sandbox", "--disable-dev-shm-usage"],
         )
-        page = browser.new_page(viewport={"width": 1366, "height": 768})
+        page = browser.new_page(viewport={"width": 1366, "height": 768}, reduced_motion="reduce")
         page.add_init_script(JS_RECORD)
         page.add_init_script(JS_RECORD_ACTIONS)
         page.goto(address)

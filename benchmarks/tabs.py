@@ -71,7 +71,7 @@ def main() -> None:
     arguments = ("--runs", str(args.runs.resolve()), "--data", str(Path(args.data).resolve()))
     with serve(*arguments) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"),
+            executable_path=shutil.which("chromium-headless-shell") or shutil.which("chromium"),
             args=["--no-sandbox", "--disable-dev-shm-usage"],
         )
         windows = [measure_window(browser, address) for _ in range(args.windows + 1)]
@@ -90,7 +90,7 @@ def main() -> None:
 
 def measure_window(browser: Browser, address: str) -> dict[str, list[float]]:
     """Open the page in a new window and return the seconds of each action."""
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page = browser.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     started = time.perf_counter()
     page.goto(address)
     page.locator("#attention [data-state=whole]").wait_for()
@@ -119,7 +119,7 @@ def time_tsne(browser: Browser, address: str, runs: list[str]) -> dict[str, list
     """Return the seconds of t-SNE of 2,000 images, first and repeated in another window."""
     found = {}
     for run in [run for run in runs for _ in range(2)]:
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page = browser.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
         page.set_default_timeout(300_000)
         page.goto(address)
         open_tab(page, "Data", "Similar images")

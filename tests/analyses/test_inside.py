@@ -137,35 +137,24 @@ def test_accuracy_without_heads_needs_test_images_and_attention_heads(shown, wit
 
 
 def test_attention_distances_use_the_image_without_a_test_set(shown):
-    distances, problems = attention_distance.compute_all_distances(shown, noise(3))
-    assert problems == []
-    assert {d.run.name: d.heads.shape for d in distances} == {"vit": (3, 2), "timm": (2, 3)}
-    assert {d.num_images for d in distances} == {1}
+    distances = attention_distance.compute_distances(shown, shown.find_run("vit"), noise(3))
+    assert (distances.heads.shape, distances.num_images) == ((3, 2), 1)
     trace = shown.trace_image(shown.find_run("vit"), noise(3))
     expected = statistics.mean_attention_distance(trace.attention, (4, 4), 1) / 4
-    assert np.allclose(next(d for d in distances if d.run.name == "vit").heads, expected)
+    assert np.allclose(distances.heads, expected)
 
 
 def test_attention_distances_are_the_mean_over_test_images(with_pictures, monkeypatch):
     run = with_pictures.find_run("vit")
-    (distance,), problems = attention_distance.compute_all_distances(with_pictures, noise(4))
-    assert (distance.num_images, problems) == (32, [])
+    distance = attention_distance.compute_distances(with_pictures, run, noise(4))
+    assert distance.num_images == 32
     monkeypatch.setattr(attention_distance, "NUM_DISTANCE_IMAGES", 80)
-    (all_images,), _ = attention_distance.compute_all_distances(with_pictures, noise(4))
+    all_images = attention_distance.compute_distances(with_pictures, run, noise(4))
     images = (with_pictures.load_test_image(i).image for i in range(80))
     expected = [with_pictures.trace_image(run, image).distances / 4 for image in images]
     assert np.allclose(all_images.heads, np.mean(expected, 0), atol=1e-5)
     lengths = [np.hypot(i // 4 - j // 4, i % 4 - j % 4) for i in range(16) for j in range(16)]
     assert distance.uniform == pytest.approx(np.mean(lengths) / 4)
-
-
-def test_attention_distances_report_a_model_that_cannot_be_loaded(tmp_path):
-    make_run(tmp_path / "good")
-    (make_run(tmp_path / "bad").path / runs.WEIGHTS_FILE).write_bytes(b"no weights")
-    context = make_context(tmp_path)
-    distances, problems = attention_distance.compute_all_distances(context, noise(0))
-    assert [d.run.name for d in distances] == ["good"]
-    assert len(problems) == 1 and "'bad'" in problems[0]
 
 
 def test_position_similarity_needs_learned_positions(shown, tmp_path):

@@ -103,7 +103,10 @@ def browser():
 def visitor(browser):
     """Browser context that all pages share, so that scripts are compiled once."""
     # A headless browser cannot ask for these permissions.
-    return browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    # Without reduced motion, the path through the layers plays at the first visit.
+    return browser.new_context(
+        permissions=["clipboard-read", "clipboard-write"], reduced_motion="reduce"
+    )
 
 
 @pytest.fixture(scope="package")
@@ -173,7 +176,9 @@ def opener(browser, visitor, idle_tabs, *, is_kept: bool = False):
         if is_shared and idle_tabs:
             page = idle_tabs.pop()
         else:
-            page = (browser.new_context() if stranger else visitor).new_page()
+            page = (
+                browser.new_context(reduced_motion="reduce") if stranger else visitor
+            ).new_page()
             page.set_default_timeout(TIMEOUT_MS)
             page.add_init_script(JS_RECORD)
             page.add_init_script(script)

@@ -21,6 +21,7 @@ from tests.browser.actions import (
     record_requests,
     set_layer,
     set_model,
+    set_state,
     upload,
     wait_for_values,
     wait_until_drawn,
@@ -30,7 +31,7 @@ from tests.browser.conftest import TIMEOUT_MS
 from tests.support.factories import make_run, timm_spec
 from vitdemo.context import AppContext
 from vitdemo.data.image_files import crop_visible_square, load_image
-from vitdemo.explain import attention, norms, statistics
+from vitdemo.explain import attention, logit_lens, norms, statistics
 from vitdemo.page import components
 
 LOADING = "The numbers of this map are loading."
@@ -126,12 +127,17 @@ def point_at_patch(page, row: int, column: int, side: int, *, inside: float = 0.
 
 def find_thumbnail(page, layer: int, head: int):
     return page.locator("#attention .wall").get_by_role(
-        "button", name=f"Layer {layer}, head {head}:"
+        "gridcell", name=f"Layer {layer}, head {head}:"
     )
 
 
 def select_source(page, source: str) -> None:
-    page.locator("#attention .source").select_option(source)
+    """Choose a map in the menu, and with the switch of norm-weighted maps."""
+    plain = source.replace("norm-head", "head").replace("norm", "mean")
+    page.locator("#attention .source").select_option(plain)
+    switch = page.locator("#attention .norm-weighted")
+    if switch.is_checked() != (plain != source):
+        switch.evaluate("box => box.click()")  # its panel is closed
 
 
 SPECIAL_TOKENS = {  # model: names of the buttons
@@ -171,7 +177,7 @@ def test_maps_equal_the_trace_for_every_model_and_image(open_view, look_of, phot
             for layer, direction in ((1, "attends to"), (2, "is attended by")):
                 set_layer(page, layer)
                 if name != "similar":  # similarity is symmetric
-                    page.get_by_role("button", name=direction).click()
+                    set_state(page, "direction", DIRECTIONS[direction])
                 large.press("Escape")  # back to the classifier's token
                 wait_until_drawn(page, source=name, layer=layer)
                 assert_draw_equals_trace(page, trace)
@@ -196,9 +202,7 @@ def test_norm_weighted_attention_is_requested_once_and_equals_trace(
     select_source(page, "norm-head 2")
     wait_until_drawn(page, source="norm-head", head=2)
     assert len(requests) == 1
-    expect(page.locator("#attention .wall .row").first).to_have_attribute(
-        "aria-label", re.compile("norm-weighted, all heads")
-    )
+    expect(find_thumbnail(page, 1, 1)).to_have_attribute("title", re.compile("norm-weighted"))
     upload(page, photo)
     for model in SPECIAL_TOKENS:
         set_model(page, model)
@@ -210,7 +214,7 @@ def test_norm_weighted_attention_is_requested_once_and_equals_trace(
             for layer, direction in ((1, "attends to"), (2, "is attended by")):
                 select_source(page, source)
                 set_layer(page, layer)
-                page.get_by_role("button", name=direction).click()
+                set_state(page, "direction", DIRECTIONS[direction])
                 page.locator("#attention .large").press("Escape")
                 wait_until_drawn(
                     page, run=model, source=name, layer=layer, direction=DIRECTIONS[direction]
@@ -253,16 +257,16 @@ def test_pointing_and_selecting_send_no_requests(open_view):
     assert wait_until_drawn(page, token="14,14")["source"] == "rollout"
     find_thumbnail(page, 1, 3).click()
     wait_until_drawn(page, source="head", layer=1, head=3)
-    expect(page.locator(f"#attention .wall {PRESSED}")).to_have_count(1)
-    expect(find_thumbnail(page, 1, 3)).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("#attention .wall [aria-selected=true]")).to_have_count(1)
+    expect(find_thumbnail(page, 1, 3)).to_have_attribute("aria-selected", "true")
     for source in ("mean", "rollout", "similar", "head 1"):
         select_source(page, source)
         wait_until_drawn(page, source=source.split()[0])
-    page.get_by_role("button", name="is attended by").click()
-    wait_until_drawn(page, direction="incoming")
     set_layer(page, 2)
     wait_until_drawn(page, layer=2)
     page.locator("#attention summary", has_text="Display").click()
+    page.locator("#attention .direction").select_option("is attended by")
+    wait_until_drawn(page, direction="incoming")
     page.locator("#attention .order").select_option("entropy")
     page.get_by_role("checkbox", name="same colour scale for all heads").check()
     page.locator("#attention .opacity").fill("0.3")
@@ -308,7 +312,7 @@ def test_layers_of_large_models_load_on_demand_and_draw_fast(slowdown, open_view
     assert_draw_equals_trace(page, trace)
     assert len(fetched) == 5
     unloaded = page.locator("#attention .wall .waits")
-    expect(unloaded).to_have_count(10 * 12 + 10)  # 12 heads and their mean in ten layers
+    expect(unloaded).to_have_count(10 * 12)  # 12 heads in ten layers
     page.mouse.move(0, 0)
     expect(unloaded).to_have_count(0)
     select_source(page, "norm-head 7")  # its files also load on demand
@@ -408,16 +412,18 @@ def test_patches_are_selected_by_mouse_or_by_keyboard(open_view):
     page.wait_for_url(re.compile("token=2,2"))
     page.keyboard.press("Escape")
     wait_until_drawn(page, token="t0")
-    page.locator("#attention .wall button[tabindex='0']").focus()
-    for key in ("Home", "ArrowUp", "ArrowRight", "Enter"):
+    page.locator("#attention .wall").focus()
+    for key in ("ArrowUp", "ArrowRight"):
         page.keyboard.press(key)
     wait_until_drawn(page, source="head", layer=1, head=2)
     page.wait_for_url(re.compile("layer=1"))
-    expect(find_thumbnail(page, 1, 2)).to_be_focused()
+    expect(page.locator("#attention .wall")).to_have_attribute(
+        "aria-activedescendant", find_thumbnail(page, 1, 2).get_attribute("id")
+    )
 
 
 def test_tap_selects_a_patch_and_loaded_maps_work_offline(browser, kinds_views, photo):
-    with browser.new_context(**PHONE) as context:
+    with browser.new_context(**PHONE, reduced_motion="reduce") as context:
         page = context.new_page()  # its console errors are expected
         page.set_default_timeout(TIMEOUT_MS)
         page.add_init_script(JS_RECORD)
@@ -458,14 +464,14 @@ def test_url_restores_the_view_and_heads_are_ordered_by_value(open_view):
     for order in ("distance", "entropy"):
         page.locator("#attention .order").select_option(order)
         all_layers.check()
-        labels = page.locator("#attention .wall button").evaluate_all(
+        labels = page.locator("#attention .wall .cell").evaluate_all(
             "all => all.map(b => b.getAttribute('aria-label'))"
         )
         assert len(labels) == 6
         values = [float(re.search(rf"{order} ([\d.]+)", label)[1]) for label in labels]
         assert values == sorted(values)
-    all_layers.uncheck()
-    expect(page.locator("#attention .wall button")).to_have_count(8)  # 6 heads and 2 rollouts
+        shown = page.locator("#attention .wall .measure").all_inner_texts()
+        assert [float(text) for text in shown] == pytest.approx(values, abs=0.051)
 
 
 def test_values_are_shown_as_table_and_saved_as_csv_and_png(open_view):
@@ -510,8 +516,7 @@ def test_saved_page_works_without_a_server(open_page, open_view, look_of, tmp_pa
     find_thumbnail(saved, 2, 1).click()
     wait_until_drawn(saved, layer=2, head=1, token="t0")
     assert_draw_equals_trace(saved, trace)
-    expect(saved.locator("#saved-layer output")).to_have_text(f"2 of {trace.num_layers}")
-    saved.locator("#saved-layer input").fill("1")
+    saved.locator("#attention .layers [data-layer='1']").click()
     wait_until_drawn(saved, layer=1)
     expect(saved.locator("#answers .chosen h2")).to_have_text("fourteen")
     expect(saved.get_by_role("button", name="Save as interactive page")).to_be_hidden()
@@ -539,7 +544,7 @@ def test_saved_figures_have_title_model_scale_and_numbers(open_view):
     texts, root = read_svg(download(page, page.get_by_role("button", name="Save map as SVG")))
     top = page.locator("#attention .top").inner_text()
     title = page.locator("#attention .title").inner_text()
-    assert texts == [title, "Model class-token, 4 × 4 patches", "0", top]
+    assert texts == [title, "Model class-token, 4 × 4 patches", "less", top]
     assert len([*root.iter(f"{SVG}image")]) == 2  # the model's input and the map
     assert all(
         each.get("href").startswith("data:image/png;base64,") for each in root.iter(f"{SVG}image")
@@ -549,13 +554,13 @@ def test_saved_figures_have_title_model_scale_and_numbers(open_view):
     heads = page.get_by_role("button", name="Save all heads as SVG")
     texts, root = read_svg(download(page, heads))
     assert texts[0] == "All heads: attention of the class token"
-    assert {*texts} >= {"head 1", "head 2", "head 3", "rollout", "layer 1", "layer 2"}
+    assert {*texts} >= {"head 1", "head 2", "head 3", "layer 1", "layer 2"}
     assert texts[-2:] == ["0", "maximum of each map"]
-    assert len([*root.iter(f"{SVG}use")]) == 8  # 2 layers of 3 heads and a rollout
+    assert len([*root.iter(f"{SVG}use")]) == 6  # 2 layers of 3 heads
     page.get_by_label("same colour scale for all heads").check()
     page.locator("#attention .order").select_option(label="by entropy")
     page.get_by_label("rank across all layers").check()
-    expect(page.locator("#attention .wall button")).to_have_count(6)
+    expect(page.locator("#attention .wall .cell")).to_have_count(6)
     texts, _ = read_svg(download(page, heads))
     assert {*texts} >= {f"layer {layer}, head {head}" for layer in (1, 2) for head in (1, 2, 3)}
     assert texts[-1] == page.locator("#attention .top").inner_text()  # of the common scale
@@ -632,31 +637,83 @@ def test_colour_scale_shows_small_values_and_is_in_url_and_legend(open_view, sca
     page.wait_for_url(lambda url: "colour" not in url)
 
 
-def test_dots_show_the_distance_of_each_head_and_choose_a_head(open_view, look_of):
-    page = open_view("class-token")
-    distances = look_of("class-token", "assets/photos/cat.jpg").distances  # (L, H)
-    dots = page.locator("#attention .dots")
-    expect(dots.get_by_role("button")).to_have_count(distances.size)
+LAYERS = "#attention .layers"
 
-    def dot(layer: int, head: int):
-        return dots.get_by_role("button", name=f"Layer {layer}, head {head}:")
 
-    heights = [dot(1, head).bounding_box()["y"] for head in (1, 2, 3)]
-    assert np.argsort(heights).tolist() == np.argsort(-distances[0]).tolist()
-    dot(1, 2).click()
-    wait_until_drawn(page, source="head", layer=1, head=2)
-    expect(dots.locator(PRESSED)).to_have_count(1)
-    expect(dot(1, 2)).to_have_attribute("aria-pressed", "true")
-    page.keyboard.press("Home")
-    page.keyboard.press("ArrowRight")  # the head of layer 2 with the same rank
-    page.keyboard.press("Enter")
-    rank = (distances[0] > distances[0, 1]).sum()
-    head = int(np.argsort(-distances[1])[rank]) + 1
-    wait_until_drawn(page, source="head", layer=2, head=head)
-    expect(dot(2, head)).to_be_focused()
-    set_model(page, "registers")
-    wait_until_drawn(page, run="registers", layer=2, head=head)
-    expect(dot(2, head)).to_have_attribute("aria-pressed", "true")
+def test_path_shows_the_prediction_after_each_layer_and_chooses_a_layer(
+    open_view, look_of, context_of_kinds
+):
+    page = open_view("class-token", "source=mean&layer=1")
+    trace = look_of("class-token", "assets/photos/cat.jpg")
+    model = context_of_kinds.load_model(trace.run)
+    lens = logit_lens.compute_logit_lens(model, trace).predictions  # (L+1, C)
+    predicted = int(lens[-1].argmax())
+    name, shares = trace.run.classes[predicted], lens[:, predicted]
+    expect(page.locator("#attention .result")).to_have_text(
+        f"class-token predicts {name}, {100 * shares[-1]:.1f}%. "
+        "Bright patches are those that it attends to most in layer 1 of 2."
+    )
+    texts = page.locator(f"{LAYERS} b").all_inner_texts()
+    assert texts == [f"{100 * share:.0f}%" for share in shares[1:]]
+    path = page.locator(LAYERS)
+    path.locator("[data-layer='2']").click()
+    wait_until_drawn(page, layer=2)
+    assert_draw_equals_trace(page, trace)
+    expect(path).to_have_attribute("aria-valuenow", "2")
+    path.press("Home")
+    wait_until_drawn(page, layer=1)
+    path.press("ArrowRight")
+    wait_until_drawn(page, layer=2)
+    expect(path).to_have_attribute(
+        "aria-valuetext", f"layer 2 of 2: {name} {100 * shares[-1]:.1f}%"
+    )
+
+
+def list_drawn_layers(page) -> list[int]:
+    """Return the layers of all draws, without repetitions."""
+    return page.evaluate("drawn.map((e) => e.layer).filter((l, i, all) => l !== all[i - 1])")
+
+
+def test_play_shows_all_layers_and_returns_to_the_chosen_one(open_view):
+    page = open_view("class-token", "source=mean&layer=2")
+    page.locator(ALL_FILES_LOADED).wait_for()
+    button = page.locator("#attention .play")
+    page.evaluate("drawn.length = 0")
+    button.click()
+    expect(button).to_have_text("■ Stop")
+    wait_until_drawn(page, layer=1)
+    expect(button).to_have_text("▶ Play")
+    assert list_drawn_layers(page) == [1, 2]
+    assert "layer=2" in page.url
+    button.click()
+    wait_until_drawn(page, layer=1)
+    page.locator("#attention .title").click()  # any touch stops at the shown layer
+    expect(button).to_have_text("▶ Play")
+    page.wait_for_url(re.compile("layer=1(&|$)"))
+
+
+def test_path_plays_once_at_the_first_visit(browser, kinds_views):
+    with browser.new_context(reduced_motion="no-preference") as context:
+        page = context.new_page()
+        page.set_default_timeout(TIMEOUT_MS)
+        page.add_init_script(JS_RECORD)
+        page.goto(f"{kinds_views}/attention/")
+        button = page.locator("#attention .play")
+        expect(button).to_have_text("■ Stop")
+        expect(button).to_have_text("▶ Play")
+        layers = list_drawn_layers(page)
+        assert layers[-3:] == [1, 2, layers[0]] or layers[-2:] == [1, 2]
+        page.goto(f"{kinds_views}/attention/")
+        page.locator(ALL_FILES_LOADED).wait_for()
+        expect(button).to_have_text("▶ Play")
+
+
+def test_picture_to_share_has_the_sentence_the_path_and_the_map(open_view):
+    page = open_view("class-token", "source=mean&layer=2")
+    page.locator(ALL_FILES_LOADED).wait_for()
+    image, name = download_image(page, page.get_by_role("button", name="Share this picture"))
+    assert name == "vitdemo-class-token-path.png"
+    assert image.width == 2 * (640 + 40) and image.height > 2 * (640 + 88)
 
 
 HINT = "#attention .hint"
@@ -669,18 +726,11 @@ def assert_hint_stays_hidden(page) -> None:
     expect(page.locator(HINT)).to_be_hidden()
 
 
-@pytest.mark.parametrize("use", ["pointer", "click"])
-def test_hint_on_the_map_is_shown_until_the_first_use(open_view, use):
+def test_hint_on_the_map_is_shown_until_the_first_use(open_view):
     page = open_view("class-token", is_new=True)
-    hint = page.locator(HINT)
-    expect(hint).to_have_text("Point at a patch to see its map")
-    if use == "pointer":
-        for column in (1, 2, 3):
-            expect(hint).to_be_visible()
-            point_at_patch(page, 1, column, 4)
-            wait_until_drawn(page, token=f"1,{column}")
-    else:
-        page.locator("#attention .large").click(position={"x": 20, "y": 20})
+    expect(page.locator(HINT)).to_have_text("Point at a patch to see its map")
+    point_at_patch(page, 1, 2, 4)
+    wait_until_drawn(page, token="1,2")
     assert_hint_stays_hidden(page)
 
 

@@ -256,8 +256,6 @@ def test_accuracy_without_a_head_and_maps_across_epochs_are_shown(open_page, ser
     choose_model(page, "vit")  # another model cancels the measurement and clears the result
     expect(cancel).to_have_count(0)
     expect(message).not_to_contain_text(re.compile("confidence interval|cancelled"))
-    open_part(page, "Attention distance")
-    expect(page.locator("#distances")).to_contain_text("over 32 test images")
     page = open_page(f"{address}&model=first&inside=epochs")
     expect(page.locator("#epochs-inside")).to_contain_text("only the final weights were saved")
     page.get_by_role("button", name="Show vit").click()  # the model with saved epochs
@@ -273,12 +271,8 @@ def test_accuracy_without_a_head_and_maps_across_epochs_are_shown(open_page, ser
     wait_for_change(page, "#epochs-inside", before)
 
 
-def test_distances_positions_filters_and_epochs_are_described(open_parts):
-    inside = open_parts("distances+positions+filters+epochs-inside")
-    # All Vision Transformers next to each other.
-    plots = inside.locator("#distances figure")
-    expect(plots).to_have_count(2)
-    expect(plots.nth(0)).to_contain_text("over this image only")
+def test_positions_filters_and_epochs_are_described(open_parts):
+    inside = open_parts("positions+filters+epochs-inside")
     # Position embeddings are selected by mouse and by keyboard.
     grid, chosen = inside.locator("#positions"), inside.locator("#positions [aria-pressed=true]")
     expect(chosen).to_have_text("+1.0")
@@ -451,7 +445,6 @@ def test_every_part_fits_a_phone(inside):
         "residual_stream": "Residual stream",
         "lens": "Logit lens",
         "ablation": "Head ablation",
-        "distance": "Attention distance",
         "positions": "Position embeddings",
         "filters": "Patch embedding",
     }.items():

@@ -38,7 +38,7 @@ def site_url(exported_site, tmp_path_factory) -> Iterator[str]:
 @pytest.fixture
 def open_site(browser: Browser, site_url) -> Iterator:
     """Return a function that opens the site with a query; script errors fail the test."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     faults: list[str] = []
 
     def open_site(query: str = "") -> Page:

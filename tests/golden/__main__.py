@@ -4,7 +4,7 @@ from tests.browser.conftest import chromium
 from tests.golden import HERE, everything
 
 with chromium() as browser:
-    found = everything(browser.new_page())
+    found = everything(browser.new_page(reduced_motion="reduce"))
 for old in HERE.glob("*.txt"):
     old.unlink()
 for name, text in found.items():

@@ -1,4 +1,4 @@
-"""Mean attention distance of each head, for all Vision Transformers.
+"""Mean attention distance of each head of a Vision Transformer.
 
 Letters: L layers, H heads, P patches.
 """
@@ -13,10 +13,9 @@ from torch import nn
 
 from vitdemo.context import AppContext
 from vitdemo.data import LabelledImages
-from vitdemo.errors import DataError, VitdemoError
+from vitdemo.errors import DataError
 from vitdemo.explain import forward_pass, statistics
 from vitdemo.explain.checks import to_numpy
-from vitdemo.models import has_attention
 from vitdemo.runs import Run
 
 NUM_DISTANCE_IMAGES = 32
@@ -35,20 +34,6 @@ class AttentionDistances:
     heads: np.ndarray
     uniform: float
     num_images: int
-
-
-def compute_all_distances(
-    context: AppContext, image: Image.Image
-) -> tuple[list[AttentionDistances], list[str]]:
-    """Return the attention distances of all Vision Transformers, and a message per failed run."""
-    found, problems = [], []
-    for run in context.explainable_runs():
-        try:
-            if has_attention(context.load_model(run)):
-                found.append(compute_distances(context, run, image))
-        except VitdemoError as error:
-            problems.append(str(error))
-    return found, problems
 
 
 def compute_distances(context: AppContext, run: Run, image: Image.Image) -> AttentionDistances:

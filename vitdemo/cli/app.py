@@ -142,7 +142,7 @@ def main(argv: list[str] | None = None) -> int:
             share=args.share or None,
             mcp_server=args.mcp or None,
             max_file_size="60mb",
-            footer_links=["api", "settings"],
+            footer_links=[],  # the documentation of the API is at /?view=api
             run_history=False,
             ssr_mode=False,
             _frontend=False,  # otherwise, gradio stops if a busy machine needs over 3 s to respond

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from vitdemo.installation import included_folder
 
-# New users start with the first photo, so it shows a class of CIFAR-10.
+# New users start with the first photo, so it shows a class of CIFAR-10. The bus resembles an
+# automobile and a truck.
 OURS = included_folder("photos")
 GRADIOS = Path(find_spec("gradio").origin).parent / "media_assets" / "images"
 EXAMPLES = (
@@ -15,6 +16,9 @@ EXAMPLES = (
     GRADIOS / "cheetah1.jpg",
     GRADIOS / "tower.jpg",
 )
+
+
+OTHER_CLASSES = ("lion", "cheetah", "tower")  # names of photos that show no class of CIFAR-10
 
 
 def example_files() -> list[str]:

@@ -56,9 +56,14 @@ def apply_logit_lens(model: nn.Module, tokens: Tensor) -> tuple[Tensor, Tensor]:
     The head normally reads the class token, class and distillation token, or the mean of the patch
     tokens. For the second result, one patch token replaces all tokens that the head reads.
     """
-    predictions = [classify_tokens(model, x) for x in tokens]  # L+1 of (B, C)
     patches = [_patch_logits(model, x) for x in tokens]  # L+1 of (B, P, C)
-    return tuple(upcast(torch.stack(logits)).softmax(dim=-1) for logits in (predictions, patches))
+    return predict_after_layers(model, tokens), upcast(torch.stack(patches)).softmax(dim=-1)
+
+
+def predict_after_layers(model: nn.Module, tokens: Tensor) -> Tensor:
+    """Return the first result of `apply_logit_lens`, the probabilities (L+1, B, C)."""
+    logits = [classify_tokens(model, x) for x in tokens]  # L+1 of (B, C)
+    return upcast(torch.stack(logits)).softmax(dim=-1)
 
 
 def _patch_logits(model: nn.Module, x: Tensor) -> Tensor:

@@ -201,6 +201,12 @@ def _relative_distances(context: AppContext, run: Run) -> np.ndarray:
     return distances.heads / distances.uniform
 
 
+def _uniform_distance(context: AppContext, run: Run) -> str:
+    """Return the attention distance of a head with uniform attention, in patches."""
+    rows = max(context.load_model(run).patch_embed.grid_size)
+    return f"{compute_distances(context, run, load_photo()).uniform * rows:.1f}"
+
+
 def _format_layers(chosen: np.ndarray) -> str:
     """Format a mask of layers (L,) as "in layer 9", "in layers 3 and 4" or "in no layer"."""
     layers = [str(i) for i in np.flatnonzero(chosen) + 1]
@@ -417,6 +423,7 @@ FACTS: dict[str, Callable[[AppContext, Run], str]] = {
     "far_layers": lambda context, run: _format_layers(
         (_relative_distances(context, run) >= LONG_DISTANCE).all(1)
     ),
+    "uniform_distance": _uniform_distance,
     "largest_weight": _largest_weight,  # percent
     "unscaled_weight": _unscaled_weight,
     "softmax_power": _softmax_fact(lambda power, total: f"{power:.4g}"),

@@ -14,7 +14,7 @@ from PIL import Image
 
 from vitdemo.data import TestImage
 from vitdemo.data.image_files import crop_and_resize, crop_visible_square, load_image
-from vitdemo.data.photos import example_files, name_of
+from vitdemo.data.photos import OTHER_CLASSES, example_files, name_of
 from vitdemo.documents.images import concatenate_images
 from vitdemo.errors import ImageError, VitdemoError
 from vitdemo.page.components import ImageFile, are_uploads
@@ -134,10 +134,17 @@ def list_photos() -> dict[str, str]:
 
 
 @functools.cache  # the files do not change while the page runs
-def load_photo_thumbnails() -> dict | None:
-    found = list_photos()
-    images = [load_image(file) for file in found.values()]
-    return make_group(images, [*found], [name_of(file) for file in found.values()])
+def load_photo_groups() -> dict[str, dict | None]:
+    """Return the example photos as groups: classes of CIFAR-10, and other classes."""
+    groups: dict[str, dict[str, str]] = {"photos": {}, "unlike": {}}
+    for source, file in list_photos().items():
+        groups["unlike" if name_of(file) in OTHER_CLASSES else "photos"][source] = file
+    return {name: load_photo_group(files) for name, files in groups.items()}
+
+
+def load_photo_group(files: dict[str, str]) -> dict | None:
+    images = [load_image(file) for file in files.values()]
+    return make_group(images, [*files], [name_of(file) for file in files.values()])
 
 
 def load_example_images(
@@ -156,7 +163,7 @@ def load_example_images(
     titles = [f"Test image {n}: {each.label}" for n, each in zip(numbers, found, strict=False)]
     tests = make_group([each.image for each in found], sources, titles)
     return {
-        "photos": load_photo_thumbnails(),
+        **load_photo_groups(),
         "tests": tests,
         "sentence": "" if tests else sentence,
     }

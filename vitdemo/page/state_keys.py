@@ -36,7 +36,7 @@ LAYER = NumberKey(
 RUNS_STAMP = TextKey("models", None, in_url=False)  # stamp of the list of runs
 UNAVAILABLE_MODEL = TextKey("unavailable", in_url=False)  # name of a chosen run without weights
 TAB = TextKey("tab", former_values={"look": "explore"})
-SECTION = TextKey("section", former_values={"why": "class-attribution"})
+SECTION = TextKey("section", former_values={"why": "class-attribution", "side": "heads"})
 RESULTS_SECTION = TextKey("results")
 
 # --- Explore: attention ---
@@ -54,9 +54,6 @@ MAP_SOURCE = ChoiceKey(
     },
     label="Show",
     former=("of",),
-)
-LAST_COLUMN = ChoiceKey(  # map in the last column of the grid: the last chosen map
-    "column", "rollout", choices={"mean": "mean", "rollout": "rollout", "similar": "similar"}
 )
 HEAD = NumberKey("head", 1, low=1, high=999, depends_on=(MODEL,))
 TOKEN = TextKey("token", max_length=12, depends_on=(MODEL,))
@@ -223,7 +220,6 @@ PART = ChoiceKey(
         "filters": "Patch embedding",
         "positions": "Position embeddings",
         "one_head": "One head",
-        "distance": "Attention distance",
         "ablation": "Head ablation",
         "residual_stream": "Residual stream",
         "lens": "Logit lens",
@@ -261,6 +257,7 @@ LENS_EMBEDDING = FlagKey("lens.embedding")  # True: classes of the patches befor
 
 # --- Explore: side by side ---
 
+COMPARES_MODELS = FlagKey("compare")  # whether the fold is open
 SIDE_MODELS = NamesKey(
     "side.models", label="Models", element="side-models", former=("side-models",)
 )

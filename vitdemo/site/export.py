@@ -17,7 +17,7 @@ from vitdemo.context import AppContext
 from vitdemo.errors import SiteError
 from vitdemo.installation import included_folder
 from vitdemo.page import bridge, build_page
-from vitdemo.page.image_sources import load_photo_thumbnails
+from vitdemo.page.image_sources import load_photo_groups
 from vitdemo.site import document
 from vitdemo.site.controls import list_controls
 from vitdemo.site.layout import CARDS, build_layout
@@ -86,7 +86,7 @@ def describe_components(recorder: Recorder) -> dict[str, dict]:
     count = len(recorder.context.explainable_runs())
     values = {
         "header": {"summary": SUMMARY.format(count=count), "problems": []},
-        "offers": {"photos": load_photo_thumbnails(), "tests": None, "sentence": NEEDS_DATASET},
+        "offers": {**load_photo_groups(), "tests": None, "sentence": NEEDS_DATASET},
     }
     return {
         name: {"part": name, "value": recorder.serialise(value)} for name, value in values.items()

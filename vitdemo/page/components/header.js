@@ -20,7 +20,7 @@ export function mount({ element, props, watch }) {
     render(
       markup`<a class="skip" href="#attention" @click=${skipToMap}>Skip to the attention map</a>
       <h1>vitdemo</h1>
-      <p>Explore how Vision Transformers learn and what they attend to. <span>${summary}</span></p>
+      <p title=${summary}>Explore how Vision Transformers learn and what they attend to.</p>
       <div class="problems">${problems.map(drawNotice)}</div>`,
       element,
     );

@@ -150,6 +150,16 @@ function toSvg({ width, height, images, texts, colours }) {
   return new XMLSerializer().serializeToString(root);
 }
 
+// Share a figure as PNG with another program, or save it where the browser cannot share files.
+export async function shareMaps(figure, name, text) {
+  const canvas = toCanvas(layOut(figure));
+  const file = `vitdemo-${formatFileName(name)}.png`;
+  const blob = await new Promise((done) => canvas.toBlob(done, "image/png"));
+  const shared = { files: [new File([blob], file, { type: "image/png" })], text };
+  if (!navigator.canShare?.(shared)) return saveAs(canvas.toDataURL("image/png"), file);
+  return navigator.share(shared).catch(() => {}); // the user closed the dialog
+}
+
 // Save a figure (see `layOut`) as "png" or "svg".
 export function saveMaps(figure, name, format) {
   const file = `vitdemo-${formatFileName(name)}.${format}`;

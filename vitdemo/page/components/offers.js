@@ -5,6 +5,7 @@ import { drawDatasetCard, isMissingDataset } from "./dataset_card.js";
 import { createRoving, formatSheetStyle } from "./shared.js";
 
 const PHOTOS = "Photos";
+const UNLIKE = "Not in CIFAR-10";
 const TEST_IMAGES = "Test images";
 
 export function mount({ element, props, trigger, watch }) {
@@ -26,12 +27,13 @@ export function mount({ element, props, trigger, watch }) {
     }</div>`;
 
   function draw() {
-    const { photos, tests, sentence = "" } = store.parsePayload(props) ?? {};
+    const { photos, unlike, tests, sentence = "" } = store.parsePayload(props) ?? {};
     isMissing = isMissingDataset(sentence);
     const showOthers = () => trigger("others");
     render(
       markup`<div class="offers">
         <div class="group photos" ?hidden=${!photos}><p>${PHOTOS}</p>${drawTiles(photos, PHOTOS)}</div>
+        <div class="group unlike" ?hidden=${!unlike}><p>${UNLIKE}</p>${drawTiles(unlike, UNLIKE)}</div>
         <div class="group tests" ?hidden=${!tests}>
           <p>${TEST_IMAGES} <button type="button" class="others" @click=${showOthers}>Show other images</button></p>
           ${drawTiles(tests, TEST_IMAGES)}

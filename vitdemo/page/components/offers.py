@@ -2,7 +2,8 @@
 
     offers.others(handler, ...)    # the user wants other test images
 
-The payload is {"photos": group or None, "tests": group or None, "sentence": str}. Each group is
+The payload is {"photos": group or None, "unlike": group or None, "tests": group or None,
+"sentence": str}. `unlike` are photos of other classes than those of CIFAR-10. Each group is
 {"sources": ["photo:cat", ...], "titles": [...], "sheet": file}. The sheet contains the images of
 the group in one row. If there are no test images, the sentence is the reason.
 """

@@ -44,16 +44,21 @@ def write_maps(context: AppContext, state: ViewState, folder: Path) -> Path:
     return Path(save_maps(context, state.model, load_square(context, state.image), folder))
 
 
+def build_attention(setup: PageSetup) -> None:
+    """Lay out the attention maps, and the maps of several models in a fold below."""
+    attention_maps.build(setup)
+    side_by_side.build(setup)
+
+
 FEATURE = merge_features(
     [*(part.FEATURE for part in PARTS), Feature(downloads={"maps": write_maps})]
 )
 # Section id: title and layout function.
 SECTIONS = {
-    DEFAULT_SECTION: ("Attention", attention_maps.build),
+    DEFAULT_SECTION: ("Attention", build_attention),
     CLASS_ATTRIBUTION_SECTION: ("Why this class?", class_attribution.build),
     "hands": ("Change the image", perturbation.build),
     "inside": ("Inside the model", inside.build),
-    "side": ("Side by side", side_by_side.build),
 }
 
 JS_SET_LAYER = 'layer => vitdemo.loaded.then(({ controls }) => controls.takeInput("layer", layer))'
@@ -76,7 +81,7 @@ def build(setup: PageSetup) -> Feature:
             added = more_models.build(setup)
         with gr.Column(elem_id="explore-sections", min_width=300):
             add_view("no_model", elem_id="no-model")
-            build_choices(setup)
+            build_layer(setup)
             with gr.Tabs(elem_id="sections", overflow_behavior="wrap") as setup.sections["section"]:
                 for name, (title, lay_out) in SECTIONS.items():
                     with gr.Tab(title, id=name):
@@ -86,10 +91,12 @@ def build(setup: PageSetup) -> Feature:
 
 
 def build_image_column(setup: PageSetup) -> None:
-    """Lay out the image, the examples to choose from, and the predictions."""
+    """Lay out the image, the examples, the menu of models, and the predictions."""
     context = setup.context
     add_view(image_input.VIEW, elem_id="picture")
     examples = ExampleImages(elem_id="offers")
+    options = {"label": keys.MODEL.label, "elem_id": keys.MODEL.element}
+    setup.shown["model"] = RunChoice(group_runs(context.explainable_runs()), **options)
     add_view(predictions.VIEW, elem_id="answers")
 
     def load_examples() -> dict:
@@ -99,15 +106,12 @@ def build_image_column(setup: PageSetup) -> None:
         event(load_examples, None, examples, **NO_PROGRESS, **LIGHT_QUEUE)
 
 
-def build_choices(setup: PageSetup) -> None:
-    """Lay out the menu of models and the slider of layers, which the store also updates."""
-    with gr.Row(elem_id="explore-choices"):
-        options = {"label": keys.MODEL.label, "elem_id": keys.MODEL.element, "min_width": 220}
-        setup.shown["model"] = RunChoice(group_runs(setup.context.explainable_runs()), **options)
-        options |= {"label": keys.LAYER.label, "elem_id": keys.LAYER.element}
-        setup.shown["layer"] = layer = UncheckedSlider(
-            1, COMMON_DEPTH, COMMON_DEPTH, step=1, buttons=[], **options
-        )
+def build_layer(setup: PageSetup) -> None:
+    """Lay out the slider of layers, which the store also updates. *Attention* has its own."""
+    options = {"label": keys.LAYER.label, "elem_id": keys.LAYER.element}
+    setup.shown["layer"] = layer = UncheckedSlider(
+        1, COMMON_DEPTH, COMMON_DEPTH, step=1, buttons=[], **options
+    )
     layer.input(None, layer, None, js=JS_SET_LAYER, **NO_PROGRESS)
 
 

@@ -39,7 +39,6 @@ TASK = "saved_view"
 TITLE = "{run}: attention maps"
 FRAME_TITLE = "Attention maps"
 ABOUT = "Saved with vitdemo. Point at a patch, or click a head. This file needs no network."
-LAYER = "Layer"
 PROGRESS = "Writing the file"
 FILE_NAME = "vitdemo-{run}-attention"
 ENTRY = "saved_view/main.js"
@@ -48,7 +47,6 @@ PREFIX = "vitdemo/"  # prefix of module names in the import map
 # saved rollout was computed with these settings.
 SAVED_KEYS = (
     keys.MAP_SOURCE,
-    keys.LAST_COLUMN,
     keys.HEAD,
     keys.TOKEN,
     keys.DIRECTION,
@@ -96,7 +94,6 @@ def build_saved_view(context: AppContext, run: Run, image: Image, state: ViewSta
         language=LANGUAGE,
         title=html.escape(TITLE.format(run=run.name)),
         about=html.escape(ABOUT),
-        layer=html.escape(LAYER),
         style=build_style(),
         imports=build_import_map(),
         data=serialise(values),

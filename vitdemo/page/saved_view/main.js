@@ -36,21 +36,9 @@ function answer({ id, state, views }, files) {
   return { text: JSON.stringify(found), files };
 }
 
-function showLayerSlider() {
-  const slider = document.querySelector("#saved-layer");
-  const [input, output] = slider.querySelectorAll("input, output");
-  input.max = saved.model.layers;
-  input.addEventListener("input", () => store.takeLayer(Number(input.value)));
-  store.watch(["layer"], ({ layer }) => {
-    input.value = layer;
-    output.textContent = `${layer} of ${saved.model.layers}`;
-  });
-}
-
 matchTheme();
 const files = await Promise.all(saved.files.map(openFile));
 connect({ ask: (request) => answer(request, files) }, { controls: {}, needs: saved.needs });
-showLayerSlider();
 for (const [name, id] of Object.entries({ predictions: "answers", attention: "attention" })) {
   store.mount(name, document.getElementById(id), {});
 }

@@ -75,6 +75,8 @@ export function readQuery(search = window.location.search) {
   if (query.get("section") === "rollout") {
     Object.assign(found, { source: "rollout", token: query.get("read") === "patches" ? "mean" : "" }); // an old link
   }
+  if (query.get("section") === "side") found.compare = true; // a former section
+  if (query.get("inside") === "distance") Object.assign(found, { section: "heads", order: "distance" }); // a former part
   const layer = Math.round(Number(query.get("layer") ?? 0));
   if (layer > 0 && Number.isFinite(layer)) found.layer = layer;
   return found;

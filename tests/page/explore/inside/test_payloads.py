@@ -8,14 +8,10 @@ import pytest
 
 from tests.support.factories import (
     RESNET,
-    TIMM,
     make_context,
     make_run,
-    record_start_weights,
     write_noise_images,
 )
-from vitdemo import runs
-from vitdemo.analyses.attention_distance import AttentionDistances
 from vitdemo.analyses.head_ablation import compute_head_effects, predict_without_heads
 from vitdemo.analyses.weights import PatchFilters
 from vitdemo.data.cifar10 import CLASSES as CIFAR10
@@ -23,7 +19,6 @@ from vitdemo.errors import RunError, Stopped
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import load_square
 from vitdemo.page.explore.inside import (
-    attention_distance,
     head_ablation,
     logit_lens,
     patch_embedding,
@@ -182,30 +177,3 @@ def test_filter_tiles_have_numbers_and_channels_last():
     assert found["sheet"].pixels[1, 2].tolist() == [255, 0, 0]  # lower left of the second tile
     found = patch_embedding.describe_filters(kernels, keys.PRINCIPAL_COMPONENTS)
     assert found["numbers"] == [0.25]
-
-
-def test_self_supervised_pretraining_counts_as_from_scratch(tmp_path):
-    masked = make_run(tmp_path / "masked")
-    run = record_start_weights(make_run(tmp_path / "first", recipe={"pretrained": True}), masked, 3)
-    assert attention_distance.describe_origin(run) == "from scratch"
-    recipe = masked.config["recipe"] | {"mask_ratio": 0.75}
-    runs.write_config(masked.path, masked.config | {"recipe": recipe})
-    assert (
-        attention_distance.describe_origin(run) == "from scratch, with self-supervised pretraining"
-    )
-    for pretrained, origin in ((True, "pretrained"), (False, "from scratch")):
-        timm = make_run(tmp_path / origin, TIMM, recipe={"pretrained": pretrained})
-        assert attention_distance.describe_origin(timm) == origin
-
-
-def test_distances_have_a_plot_and_a_table_per_model():
-    heads = np.array([[0.1, 0.3, 0.2], [0.4, 0.5, 0.3]])
-    run = fake_run(CIFAR10, config={"recipe": {"summary": "one of timm's"}}, spec=TIMM)
-    distances = AttentionDistances(run, heads, 0.52, 32)
-    _, plots, numbers, _, problem = attention_distance.distance_blocks([distances], ["'bad'"])
-    assert plots.figures[0].caption == "one of timm's, over 32 test images"
-    assert "3 heads in each of 2 layers" in plots.figures[0].label
-    assert numbers.pieces[1].rows[1] == ["2", "40.0", "40.0", "50.0", "30.0"]
-    assert problem.text == "'bad'"
-    (nothing,) = attention_distance.distance_blocks([], [])
-    assert "No Vision Transformer is available" in nothing.text

@@ -10,14 +10,16 @@ request:
      "distances": (L, H), "entropies": (L, H), "seen": file,
      "rollout": {"first": 1..L, "fusion": str, "discard": 0..1, "residual": bool},
      "sets": {"head": {"files": [file, ...], "rows": file}, "rollout": ..., "similar": ...},
-     "norms": None | {"files": [file, ...], "rows": file, "all": file} | {"sentence": str}}
+     "norms": None | {"files": [file, ...], "rows": file, "all": file} | {"sentence": str},
+     "prediction": None | {"class": str, "shares": (L+1,)}}
 
 The files of a set contain (L, H, N, N) in one file, or above `MAX_ATTENTION_FILE_BYTES` (1, H, N,
 N) per layer. Rollout and similarity have one map per layer. `rows` (L, H, 1, N) is the mean of the
 rows of the tokens that the classifier reads. The first map needs only these rows, so the browser
 loads them first. `norms` is norm-weighted attention, with each row divided by its sum; `all` (L, 1,
 N, N) combines all heads. Few users choose norm-weighted attention, so it is computed only when a
-user chooses it (option `norms`).
+user chooses it (option `norms`). `prediction` is the predicted class, with its probability before
+the first layer and after each layer (logit lens); it is None for a model without classes.
 `vitdemo.page.components.matrix_file` defines the file format.
 
 After each drawing the script dispatches `vitdemo:drawn` on `document`, with
@@ -29,6 +31,7 @@ After each drawing the script dispatches `vitdemo:drawn` on `document`, with
 from dataclasses import dataclass
 
 import gradio as gr
+import torch
 from PIL.Image import Image
 from torch import Tensor
 
@@ -37,9 +40,11 @@ from vitdemo.context import AppContext
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.explain import norms
 from vitdemo.explain.attention import rollout_steps
+from vitdemo.explain.checks import to_numpy
 from vitdemo.explain.image_trace import ImageTrace
+from vitdemo.explain.logit_lens import predict_after_layers
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import CachedFile, ImageFile, add_view, load_square
+from vitdemo.page.bridge import CachedFile, ImageFile, add_view, load_square, round_numbers
 from vitdemo.page.components import hash_name
 from vitdemo.page.components.matrix_file import pack_matrices
 from vitdemo.page.feature import Feature, PageSetup
@@ -49,6 +54,7 @@ from vitdemo.runs import Run
 VIEW = "attention"
 MAX_ATTENTION_FILE_BYTES = 3_000_000  # maximum bytes of attention in one file
 BYTES_PER_FLOAT16 = 2  # bytes of a float16
+PROBABILITY_DIGITS = 6
 ABOUT = (
     "A Vision Transformer cuts the image into **patches**, and most models add a **class token**, "
     "from which the class is predicted. In each **layer**, several **attention heads** compute "
@@ -114,7 +120,21 @@ def describe_attention(context: AppContext, run: Run, image: Image, state: ViewS
     data = to_payload(trace, read_rollout_settings(state, trace.num_layers))
     if state[keys.WANTS_NORMS]:
         data["norms"] = norms_payload(context, trace)
+    data["prediction"] = describe_prediction(context, trace)
     return data | {"source": source, "layer": layer or trace.num_layers}
+
+
+@torch.inference_mode()
+def describe_prediction(context: AppContext, trace: ImageTrace) -> dict | None:
+    """Return the predicted class and its probability after each layer, or None without classes."""
+    classes = trace.run.classes
+    if not classes:
+        return None
+    model = context.load_model(trace.run)
+    probabilities = to_numpy(predict_after_layers(model, trace.tokens[:, None])[:, 0])  # (L+1, C)
+    predicted = int(probabilities[-1].argmax())
+    shares = round_numbers(probabilities[:, predicted], PROBABILITY_DIGITS)
+    return {"class": classes[predicted], "shares": shares}
 
 
 def read_rollout_settings(state: ViewState, max_first_layer: int) -> RolloutSettings:

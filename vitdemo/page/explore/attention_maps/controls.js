@@ -1,4 +1,4 @@
-// The controls above the maps: the menu of maps, the settings of rollout, the direction, and the display options.
+// The controls above the grid: the menu of maps, the settings of rollout, and the display options.
 import { makeRange } from "../../components/shared.js";
 import { markup, render } from "../../markup.js";
 import * as store from "../../store.js";
@@ -8,48 +8,46 @@ import { SOURCES } from "./selection.js";
 
 const getLabel = (name) => store.keys[name].label;
 
-function drawSelect(className, options, chosen, change) {
+function drawSelect(className, options, chosen, change, isDisabled = false) {
   const drawOption = ([value, text]) =>
     markup`<option value=${value} .selected=${value === chosen}>${text}</option>`;
-  return markup`<select class=${className} @change=${({ target }) => change(target.value)}>${
-    options.map(drawOption)
-  }</select>`;
+  return markup`<select class=${className} ?disabled=${isDisabled} @change=${({ target }) =>
+    change(target.value)}>${options.map(drawOption)}</select>`;
 }
 
 // A list whose choice is the value of a state key.
-const drawKeySelect = (name, state) =>
+const drawKeySelect = (name, state, isDisabled) =>
   drawSelect(
     name,
     Object.entries(store.getLabels(name)),
     state[name],
     (value) => store.set({ [name]: value }),
+    isDisabled,
   );
 
-function drawSourceMenu({ heads }, { source, head }, choose) {
-  const makeHeadOptions = (name, text) =>
-    makeRange(heads, (i) => [`${name} ${i + 1}`, fill(text, { head: i + 1 })]);
+// Norm-weighted maps have a switch of their own.
+const WEIGHTED = { head: "norm-head", mean: "norm" };
+const PLAIN = { "norm-head": "head", norm: "mean" };
+
+function drawSourceMenu({ heads }, { source, head, isNorm }, choose) {
+  const plain = PLAIN[source] ?? source;
   const options = [
-    ...makeHeadOptions("head", SOURCE_HEAD),
-    ...Object.entries(SOURCES),
-    ...makeHeadOptions("norm-head", "norm-weighted, head {head}"),
+    ...makeRange(heads, (i) => [`head ${i + 1}`, fill(SOURCE_HEAD, { head: i + 1 })]),
+    ...Object.entries(SOURCES).filter(([name]) => !(name in PLAIN)),
   ];
   function change(entry) {
     const [name, number] = entry.split(" ");
-    choose(number ? { source: name, head: Number(number) } : { source: name });
+    choose({ source: (isNorm && WEIGHTED[name]) || name, ...(number ? { head: Number(number) } : {}) });
   }
   return markup`<label><span>${getLabel("source")}</span> ${
-    drawSelect("source", options, source in SOURCES ? source : `${source} ${head}`, change)
+    drawSelect("source", options, plain === "head" ? `head ${head}` : plain, change)
   }</label>`;
 }
 
-function drawDirections({ direction, source }) {
-  const drawButton = ([name, text]) =>
-    markup`<button type="button" data-name=${name} aria-pressed=${String(name === direction)}
-      aria-disabled=${String(source === "similar")} @click=${() =>
-      store.set({ direction: name })}>${text}</button>`;
-  return markup`<div class="direction" role="group" aria-label=${getLabel("direction")}>${
-    Object.entries(store.getLabels("direction")).map(drawButton)
-  }</div>`;
+function drawNormSwitch({ source, isNorm }, choose) {
+  const change = ({ target }) => choose({ source: target.checked ? WEIGHTED[source] : PLAIN[source] });
+  return markup`<label><input type="checkbox" class="norm-weighted" .checked=${isNorm}
+    ?disabled=${!isNorm && !(source in WEIGHTED)} @change=${change}> norm-weighted attention</label>`;
 }
 
 function drawCheckbox(className, name, isChecked, change, isDisabled = false) {
@@ -57,13 +55,15 @@ function drawCheckbox(className, name, isChecked, change, isDisabled = false) {
     @change=${({ target }) => store.set(change(target.checked))}> ${getLabel(name)}</label>`;
 }
 
-function drawDisplay(state, saves) {
-  const { across, scale, order, opacity, view } = state;
+function drawDisplay(state, choose, saves) {
+  const { across, scale, order, opacity, view, source } = state;
   const isRaw = view === "Raw";
   const setOpacity = ({ target }) => store.set({ opacity: target.valueAsNumber });
   return markup`<details class="display">
     <summary>Display</summary>
     <div class="panel">
+      <label>${getLabel("direction")} ${drawKeySelect("direction", state, source === "similar")}</label>
+      ${drawNormSwitch(state, choose)}
       <label>${getLabel("order")} ${drawKeySelect("order", state)}</label>
       ${drawCheckbox("across", "across", across, (is) => ({ across: is }), order === "own")}
       <label>${getLabel("colour")} ${drawKeySelect("colour", state)}</label>
@@ -93,15 +93,16 @@ function addPanelListeners(bar) {
   });
 }
 
-// The controls in `bar`. `choose(changes)` chooses another map, and `saves` are buttons. Return `show(trace, selection)`.
-export function createControls(bar, choose, saves) {
+// The controls in `bar`. `choose(changes)` chooses another map, and `saves` and `share` are buttons. Return
+// `show(trace, selection)`.
+export function createControls(bar, choose, { saves, share }) {
   const show = (trace, selection) =>
     render(
       [
         drawSourceMenu(trace, selection, choose),
         drawRolloutSettings(selection, trace.layers),
-        drawDirections(selection),
-        drawDisplay(selection, saves),
+        drawDisplay(selection, choose, saves),
+        share,
       ],
       bar,
     );

@@ -4,37 +4,51 @@ import { render } from "../../markup.js";
 import * as store from "../../store.js";
 import { createControls } from "./controls.js";
 import { addPatchGestures } from "./gestures.js";
-import { drawHeadDots } from "./head_dots.js";
 import { createHeadGrid } from "./head_grid.js";
 import { createLargeMap } from "./large_map.js";
 import { LAYOUT } from "./layout.js";
 import { createMapHint } from "./map_hint.js";
-import { drawSaveButtons } from "./saving.js";
-import { choose as chooseMap, readSelection, readValues } from "./selection.js";
+import { createPath } from "./path.js";
+import { drawSaveButtons, drawShareButton } from "./saving.js";
+import { choose, readSelection, readValues } from "./selection.js";
 import { drawMapTables } from "./map_texts.js";
+import { describeResult } from "./result.js";
 
 // Return the parts of the view, which read `shown`: { trace (or null), pointed (number of the patch under the pointer, or
-// null), top (the maximum of the colour scale, if all heads have the same scale) }.
-function createParts(findPart, shown, drawSoon, showMessage) {
+// null), playing (layer that *Play* shows, or null), top (the maximum of the colour scale, if all heads have the same
+// scale) }.
+function createParts(findPart, shown, { drawSoon, follow }, showMessage) {
   const [large, wall] = [findPart("large"), findPart("wall")];
-  const getSelection = () => readSelection(shown.trace, store.state, shown.pointed);
-  const choose = (changes) => chooseMap(shown.trace, changes);
+  const getSelection = () =>
+    readSelection(
+      shown.trace,
+      { ...store.state, layer: shown.playing ?? store.state.layer },
+      shown.pointed,
+    );
 
   function computeRoom() {
     const isNarrow = getComputedStyle(findPart("both")).flexDirection === "column";
-    return [wall.clientWidth, isNarrow ? 600 : Math.max(large.clientHeight + 70, 240)];
+    return [wall.clientWidth, isNarrow ? 600 : Math.max(large.clientHeight + 40, 240)];
   }
   const heads = createHeadGrid(wall, computeRoom, choose);
 
+  function playLayer(layer) {
+    shown.playing = layer;
+    follow();
+  }
+  const path = createPath(findPart("path"), store.chooseLayer, playLayer);
+
   const getAll = () => ({ ...shown, selection: getSelection(), thumbnails: heads.listThumbnails() });
-  const saves = drawSaveButtons(getAll, findPart, showMessage);
-  const showControls = createControls(findPart("bar"), choose, saves);
+  const showControls = createControls(findPart("bar"), choose, {
+    saves: drawSaveButtons(getAll, findPart, showMessage),
+    share: drawShareButton(getAll, findPart),
+  });
 
   const hint = createMapHint(large);
   function point(number) {
     if (number === shown.pointed) return;
     shown.pointed = number;
-    if (number !== null) hint.point(number);
+    if (number !== null) hint.use();
     drawSoon();
   }
   function toggle(number) {
@@ -45,19 +59,19 @@ function createParts(findPart, shown, drawSoon, showMessage) {
     shown.trace && { grid: shown.trace.grid, pointed: shown.pointed, chosen: getSelection().chosen.number };
   addPatchGestures(large, getPatches, { point, toggle, use: hint.use });
 
-  return { choose, getSelection, heads, showControls, drawLarge: createLargeMap(findPart) };
+  return { getSelection, heads, path, showControls, drawLarge: createLargeMap(findPart) };
 }
 
 export function createDrawing(element, showMessage) {
   render(LAYOUT, element);
   const findPart = (name) => element.querySelector("." + name);
-  const shown = { trace: null, pointed: null, top: null };
+  const shown = { trace: null, pointed: null, playing: null, top: null };
   let frame = 0; // number of the requested frame
   const drawSoon = () => (frame ||= requestAnimationFrame(draw));
-  const { choose, getSelection, heads, showControls, drawLarge } = createParts(
+  const { getSelection, heads, path, showControls, drawLarge } = createParts(
     findPart,
     shown,
-    drawSoon,
+    { drawSoon, follow },
     showMessage,
   );
 
@@ -78,6 +92,7 @@ export function createDrawing(element, showMessage) {
     const selection = getSelection();
     const values = readValues(trace, selection);
     shown.top = heads.draw(trace, selection);
+    path.draw(trace, selection);
     const map = drawLarge(trace, selection, values, shown.top);
     if (!map) return;
     if (pointed === null) drawTables(selection, values);
@@ -92,18 +107,18 @@ export function createDrawing(element, showMessage) {
     showControls(shown.trace, selection);
     element.style.setProperty("--opacity", selection.view === "Raw" ? 1 : selection.opacity);
     heads.show(shown.trace, selection);
-    const chooseHead = (chosen) => choose({ source: selection.set, ...chosen });
-    drawHeadDots(findPart("dots"), shown.trace, selection, chooseHead);
+    path.show(shown.trace, selection);
+    findPart("result").textContent = describeResult(shown.trace, selection);
     drawSoon();
   }
 
   function setTrace(trace) {
-    Object.assign(shown, { trace, pointed: null });
+    Object.assign(shown, { trace, pointed: null, playing: null });
     if (!trace) return;
     const [rows, columns] = trace.grid;
     findPart("seen").src = trace.seen.url;
     findPart("seen").alt = `The input image of ${trace.run}, divided into ${rows} by ${columns} patches`;
-    findPart("wall").style.setProperty("--seen", `url("${trace.seen.url}")`);
+    findPart("where").style.setProperty("--seen", `url("${trace.seen.url}")`);
   }
 
   // Draw immediately, because a page has no next frame while it is printed.
@@ -114,5 +129,8 @@ export function createDrawing(element, showMessage) {
   }
   new ResizeObserver(redraw).observe(findPart("beside"));
 
-  return { getTrace: () => shown.trace, getSelection, setTrace, follow, draw, drawSoon };
+  return {
+    ...{ getTrace: () => shown.trace, getSelection, setTrace, follow, draw, drawSoon },
+    playAtFirstVisit: path.playAtFirstVisit,
+  };
 }

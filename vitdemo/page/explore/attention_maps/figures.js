@@ -1,7 +1,6 @@
 // Figures for slides, of the large map and of the grid of all heads: see map_files.js.
 import { formatPercent } from "../../components/shared.js";
 import { fill, ROW, SOURCE_HEAD } from "../../texts.js";
-import { columnNames } from "./head_grid.js";
 
 const [LARGE, SIDE, GAP, HEADING, LEFT, APART] = [640, 88, 4, 18, 56, 18]; // units of the figure
 const WIDE = 1.6; // width over height of the grid, about that of a slide
@@ -27,6 +26,38 @@ export function makeMapFigure(trace, { title, image, canvas, from, to, signed, k
   };
 }
 
+// The large map below the path: the maps of all layers in a row, with the probability after each layer. `map` is the title of
+// the large map, and `layers` are the canvases of the path.
+export function makePathFigure(trace, { title, map, image, canvas, layers, from, to, signed }) {
+  const step = LARGE / layers.length;
+  const side = Math.min(step - GAP, SIDE);
+  const shares = trace.prediction?.shares;
+  const path = [...layers].map((each, i) => ({
+    canvas: each,
+    x: i * step + (step - side) / 2,
+    y: 0,
+    width: side,
+    height: side,
+  }));
+  const labels = path.map(({ x }, i) => ({
+    text: shares ? `${Math.round(100 * shares[i + 1])}%` : i + 1,
+    x: x + side / 2,
+    y: side + HEADING / 2,
+  }));
+  const top = side + HEADING + GAP;
+  return {
+    title,
+    notes: [map, ...listNotes(trace), "Made with vitdemo"],
+    width: LARGE,
+    height: top + LARGE,
+    image,
+    cells: [...path, { canvas, x: 0, y: top, width: LARGE, height: LARGE }],
+    labels,
+    scale: { from, to, signed },
+    opacity: getOpacity(canvas),
+  };
+}
+
 // Number of blocks of layers next to each other whose figure is closest to a slide's shape.
 function countBlocks(rows, width, rowHeight) {
   const computeMisfit = (count) =>
@@ -36,21 +67,17 @@ function countBlocks(rows, width, rowHeight) {
 }
 
 // The names of layers and heads next to the thumbnail number `i` of a grid.
-function makeLabels({ source, layer, head }, i, { columns, isSorted, set, isTop }, { left, x, y, side }) {
-  const [column, isHead] = [i % columns, source === set];
-  const name = isHead ? fill(SOURCE_HEAD, { head }) : columnNames[source];
+function makeLabels({ layer, head }, i, { columns, isSorted, isTop }, { left, x, y, side }) {
   const above = { x: x + SIDE / 2, y: y - HEADING / 2 };
-  const labels = [];
-  if (isSorted && isHead) labels.push({ text: `layer ${layer}, head ${head}`, ...above, size: 10 });
-  else if (isTop) labels.push({ text: name, ...above });
-  if (!isSorted && column === 0) {
-    labels.push({ text: fill(ROW, { layer }), x: left - side / 2, y: y + SIDE / 2 });
-  }
-  return labels;
+  if (isSorted) return [{ text: `layer ${layer}, head ${head}`, ...above, size: 10 }];
+  return [
+    ...(isTop ? [{ text: fill(SOURCE_HEAD, { head }), ...above }] : []),
+    ...(i % columns ? [] : [{ text: fill(ROW, { layer }), x: left - side / 2, y: y + SIDE / 2 }]),
+  ];
 }
 
 // The maps and their labels. Without `isSorted`, a row contains the heads of one layer by index.
-function arrangeThumbnails(thumbnails, columns, isSorted, set) {
+function arrangeThumbnails(thumbnails, columns, isSorted) {
   const rows = Math.ceil(thumbnails.length / columns);
   const rowHeight = SIDE + GAP + (isSorted ? HEADING : 0);
   const side = isSorted ? 0 : LEFT; // room for the layers' names
@@ -62,12 +89,12 @@ function arrangeThumbnails(thumbnails, columns, isSorted, set) {
     const [row, column] = [Math.floor(i / columns), i % columns];
     const left = Math.floor(row / each) * (blockWidth + APART) + side;
     const place = { left, side, x: left + column * (SIDE + GAP), y: HEADING + (row % each) * rowHeight };
-    const { button, canvas } = thumbnail;
-    if (!button.classList.contains("waits")) {
+    const { cell, canvas } = thumbnail;
+    if (!cell.classList.contains("waits")) {
       cells.push({ canvas, x: place.x, y: place.y, width: SIDE, height: SIDE });
     }
     const isTop = row % each === 0;
-    labels.push(...makeLabels(thumbnail, i, { columns, isSorted, set, isTop }, place));
+    labels.push(...makeLabels(thumbnail, i, { columns, isSorted, isTop }, place));
   }
   const size = { width: count * (blockWidth + APART) - APART, height: HEADING + each * rowHeight - GAP };
   return { cells, labels, ...size };
@@ -75,7 +102,7 @@ function arrangeThumbnails(thumbnails, columns, isSorted, set) {
 
 // `thumbnails` are in reading order, and `top` is the maximum of a common colour scale, or null.
 export function makeHeadsFigure(trace, { thumbnails, selection, top, image, kind }) {
-  const { order, isMixed, token, isIncoming, set } = selection;
+  const { order, token, isIncoming, set } = selection;
   const title = set === "norm-head"
     ? "All heads: norm-weighted attention, {token}"
     : isIncoming
@@ -84,7 +111,7 @@ export function makeHeadsFigure(trace, { thumbnails, selection, top, image, kind
   return {
     title: fill(title, { token: token.name }),
     notes: listNotes(trace, kind),
-    ...arrangeThumbnails(thumbnails, trace.heads + (isMixed ? 0 : 1), order !== "own", set),
+    ...arrangeThumbnails(thumbnails, trace.heads, order !== "own"),
     image,
     scale: { from: "0", to: top === null ? "maximum of each map" : formatPercent(top), signed: false },
     opacity: getOpacity(thumbnails[0].canvas),

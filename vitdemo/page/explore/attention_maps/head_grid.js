@@ -1,16 +1,13 @@
-// The grid of all heads: a thumbnail per head, and a thumbnail of another map per layer.
+// The grid of all heads: a map per head. The grid is one control: arrow keys choose another map.
 import { makeHeadRows } from "../../components/matrices.js";
-import { addRoving, drawValues, findLargest, makeRange } from "../../components/shared.js";
+import { clamp, drawValues, findLargest, makeRange } from "../../components/shared.js";
 import { markup, nothing, render } from "../../markup.js";
 import { fill, ROW, THUMBNAIL_HEAD } from "../../texts.js";
-import { getColours, readPatches, SOURCES } from "./selection.js";
+import { getColours, isOfHead, readPatches } from "./selection.js";
 
-const COLUMNS = {
-  mean: "mean",
-  rollout: "rollout",
-  similar: "similar",
-  norm: "norm",
-};
+const NORM_HEAD =
+  "Layer {layer}, head {head}: norm-weighted, distance {distance} patches, entropy {entropy} bits";
+const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
 // Arrange layers in blocks next to each other, with the number of blocks that gives the largest thumbnails.
 function arrangeBlocks(layers, columns, [width, height]) {
@@ -27,8 +24,6 @@ function arrangeBlocks(layers, columns, [width, height]) {
   return { count, side: Math.max(Math.floor(computeSide(count)), 18) };
 }
 
-const isHead = (source) => source === "head" || source === "norm-head"; // other sources combine all heads
-
 // Headings above the heads of a block; `over` is the number of columns they span.
 function makeHeadHeadings(heads, order, side) {
   if (order !== "own") {
@@ -38,117 +33,114 @@ function makeHeadHeadings(heads, order, side) {
   return makeRange(heads, (i) => ({ text: i ? i + 1 : first, over: 1 }));
 }
 
-// Headings of a block, in one line, or in two lines if they do not fit. `last` is the heading of the last column.
-function drawHeadings(ofHeads, last, isInTwoLines) {
-  const drawHeading = ({ text, over, className = "" }) =>
-    markup`<span class=${className} title=${text} aria-hidden="true" style="grid-column: span ${over}">${text}</span>`;
-  const corner = markup`<span></span>`;
-  if (!last) return [corner, ...ofHeads.map(drawHeading)];
-  if (!isInTwoLines) return [corner, ...[...ofHeads, { text: last, over: 1 }].map(drawHeading)];
-  const columns = ofHeads.reduce((sum, { over }) => sum + over, 1);
-  const line = { text: last, over: columns, className: "last" };
-  const isOne = ofHeads.length === 1; // a single heading spans all heads, and in its own line also the last column
-  const others = isOne ? [{ ...ofHeads[0], over: columns }] : [...ofHeads, { text: "", over: 1 }];
-  return [corner, drawHeading(line), corner, ...others.map(drawHeading)];
+const drawHeading = ({ text, over }) =>
+  markup`<span title=${text} aria-hidden="true" style="grid-column: span ${over}">${text}</span>`;
+
+// A sorted grid names the head and its measurement.
+function drawChips(trace, { layer, head }, { order, isMixed }) {
+  if (order === "own") return nothing;
+  const values = order === "distance" ? trace.distances : trace.entropies;
+  return markup`<small>${isMixed ? `${layer}·${head}` : head}</small><small class="measure">${
+    values[layer - 1][head - 1].toFixed(1)
+  }</small>`;
 }
 
-function drawThumbnail(trace, { source, layer, head, chip }, choose) {
+function drawThumbnail(trace, one, selection) {
+  const { layer, head } = one;
   const [distance, entropy] = [trace.distances, trace.entropies].map((values) =>
     values[layer - 1][head - 1].toFixed(2)
   );
-  const text = isHead(source)
-    ? (source === "norm-head"
-      ? "Layer {layer}, head {head}: norm-weighted, distance {distance} patches, entropy {entropy} bits"
-      : THUMBNAIL_HEAD)
-    : "Layer {layer}, {name}";
-  const label = fill(text, { layer, head, distance, entropy, name: SOURCES[source] });
-  return markup`<button type="button" class=${isHead(source) ? "" : "row"} title=${label} aria-label=${label}
-    @click=${() => choose(isHead(source) ? { source, layer, head } : { source, layer })}><canvas width="1"
-    height="1"></canvas>${chip === "" ? nothing : markup`<small>${chip}</small>`}</button>`;
-}
-
-// The thumbnails in rows. `set` is the source of the heads' maps, and `other` the source of the map in the last column.
-function listRows(trace, { order, set, other, isMixed }) {
-  const formatChip = ({ layer, head }) => isMixed ? `${layer}·${head}` : order === "own" ? "" : head;
-  return makeHeadRows(trace, order, isMixed).map((row, i) => [
-    ...row.map((one) => ({ source: set, ...one, chip: formatChip(one) })),
-    ...(isMixed ? [] : [{ source: other, layer: i + 1, head: 1, chip: "" }]),
-  ]);
+  const label = fill(selection.set === "norm-head" ? NORM_HEAD : THUMBNAIL_HEAD, {
+    layer,
+    head,
+    distance,
+    entropy,
+  });
+  return markup`<div class="cell" role="gridcell" id="head-${layer}-${head}" title=${label}
+    aria-label=${label}><canvas width="1" height="1"></canvas>${drawChips(trace, one, selection)}</div>`;
 }
 
 // Draw the blocks of `rows` in `place`. `room` is [width, height].
-function drawBlocks(place, trace, rows, { order, other, isMixed }, room, choose) {
+function drawBlocks(place, trace, rows, selection, room) {
+  const { order, isMixed } = selection;
   const columns = rows[0].length;
   const { count, side } = arrangeBlocks(trace.layers, columns, room);
-  const each = Math.ceil(trace.layers / count);
+  const each = Math.ceil(rows.length / count);
   const headings = makeHeadHeadings(trace.heads, order, side);
   const drawRow = (cells, layer) =>
-    markup`<span class="side" title=${isMixed ? "" : fill(ROW, { layer })}>${isMixed ? "" : layer}</span>${
-      cells.map((cell) => drawThumbnail(trace, cell, choose))
-    }`;
-  function drawAll(isInTwoLines) {
-    const titles = drawHeadings(headings, isMixed ? "" : COLUMNS[other], isInTwoLines);
-    const drawBlock = (_, i) =>
-      markup`<div class="block" style="grid-template-columns: 20px repeat(${columns}, ${side}px)">${titles}${
-        rows.slice(i * each, (i + 1) * each).map((cells, j) => drawRow(cells, i * each + j + 1))
-      }</div>`;
-    render(makeRange(Math.ceil(trace.layers / each), (i) => drawBlock(null, i)), place);
-  }
-  drawAll(false);
-  const isCut = ({ scrollWidth, clientWidth }) => scrollWidth > clientWidth;
-  if ([...place.querySelectorAll(".block > span[title]")].some(isCut)) drawAll(true);
+    markup`<div role="row"><span class="side" aria-hidden="true" title=${
+      isMixed ? "" : fill(ROW, { layer })
+    }>${isMixed ? "" : layer}</span>${cells.map((one) => drawThumbnail(trace, one, selection))}</div>`;
+  const drawBlock = (i) =>
+    markup`<div class="block" role="rowgroup" style="grid-template-columns: 20px repeat(${columns}, ${side}px)">
+      <span aria-hidden="true"></span>${headings.map(drawHeading)}${
+      rows.slice(i * each, (i + 1) * each).map((cells, j) => drawRow(cells, i * each + j + 1))
+    }</div>`;
+  render(makeRange(Math.ceil(rows.length / each), drawBlock), place);
 }
 
-// The grid in `place`. A click on a thumbnail calls `choose({source, layer, head})`. `computeRoom()` returns [width, height].
+// The grid in `place`. A choice calls `choose({source, layer, head})`. `computeRoom()` returns [width, height].
 export function createHeadGrid(place, computeRoom, choose) {
-  let thumbnails = []; // {button, canvas, layer, source, head}
+  let thumbnails = []; // {cell, canvas, layer, head}
   let columns = 1;
-  let drawn = {}; // the trace and the choices of the last layout
-  const setTabStop = addRoving(place, () => thumbnails.map(({ button }) => button), () => columns);
+  let drawn = {}; // the trace, the selection and the layout that were drawn last
 
-  // The focus remains on the same thumbnail.
+  const chooseNumber = (i) => {
+    const { layer, head } = thumbnails[i];
+    choose({ source: drawn.selection.set, layer, head });
+  };
+  place.addEventListener("click", ({ target }) => {
+    const i = thumbnails.findIndex(({ cell }) => cell === target.closest(".cell"));
+    if (i >= 0) chooseNumber(i);
+  });
+  place.addEventListener("keydown", (event) => {
+    const [down, right] = MOVES[event.key] ?? [];
+    if (right === undefined || event.ctrlKey || event.altKey || event.metaKey) return;
+    event.preventDefault();
+    const { layer, head } = drawn.selection;
+    const i = Math.max(thumbnails.findIndex((each) => each.layer === layer && each.head === head), 0);
+    const row = clamp(Math.floor(i / columns) + down, 0, thumbnails.length / columns - 1);
+    // A click, so that a lesson notices the choice.
+    thumbnails[row * columns + clamp((i % columns) + right, 0, columns - 1)].cell.click();
+  });
+
   function layOut(trace, selection) {
-    const focused = thumbnails.find(({ button }) => button === document.activeElement);
-    const rows = listRows(trace, selection);
+    const rows = makeHeadRows(trace, selection.order, selection.isMixed);
     columns = rows[0].length;
-    drawBlocks(place, trace, rows, selection, computeRoom(), choose);
-    const buttons = place.querySelectorAll("button");
-    thumbnails = rows.flat().map((cell, i) => ({
-      ...cell,
-      button: buttons[i],
-      canvas: buttons[i].firstElementChild,
+    drawBlocks(place, trace, rows, selection, computeRoom());
+    const cells = place.querySelectorAll(".cell");
+    thumbnails = rows.flat().map((one, i) => ({
+      ...one,
+      cell: cells[i],
+      canvas: cells[i].firstElementChild,
     }));
-    const isFocused = ({ source, layer, head }) =>
-      source === focused.source && layer === focused.layer && head === focused.head;
-    if (focused) thumbnails.find(isFocused)?.button.focus({ preventScroll: true });
   }
 
-  // Lay out the grid again if necessary, and mark the thumbnail of the shown map.
+  // Lay out the grid again if necessary, and mark the map that is shown.
   function show(trace, selection, isResized = false) {
-    const { set, other, order, isMixed } = selection;
-    const layout = [set, other, order, isMixed].join();
+    const { set, order, isMixed } = selection;
+    const layout = [set, order, isMixed].join();
     if (isResized || drawn.trace !== trace || drawn.layout !== layout) layOut(trace, selection);
-    drawn = { trace, layout };
-    let chosen = thumbnails[0]?.button;
-    for (const { button, source, layer, head } of thumbnails) {
-      const is = source === selection.source && layer === selection.layer &&
-        (!isHead(source) || head === selection.head);
-      button.setAttribute("aria-pressed", String(is));
-      if (is) chosen = button;
+    drawn = { trace, layout, selection };
+    place.removeAttribute("aria-activedescendant");
+    for (const { cell, layer, head } of thumbnails) {
+      const is = isOfHead(selection.source) && layer === selection.layer && head === selection.head;
+      cell.setAttribute("aria-selected", String(is));
+      cell.classList.toggle("of-layer", layer === selection.layer);
+      if (is) place.setAttribute("aria-activedescendant", cell.id);
     }
-    setTabStop(chosen);
   }
 
   // Draw the maps of the selected token, and return the maximum of the colour scale, or null if each map has its own.
   function draw(trace, selection) {
-    const maps = thumbnails.map((each) => readPatches(trace, { ...selection, ...each }));
-    const drawnMaps = maps.filter((map, i) => map && thumbnails[i].source === selection.set);
-    const top = selection.scale ? Math.max(...drawnMaps.map(findLargest), 0) : null;
-    thumbnails.forEach(({ button, canvas, source }, i) => {
-      button.classList.toggle("waits", !maps[i]);
-      const limit = source === selection.set ? top : null;
+    const maps = thumbnails.map(({ layer, head }) =>
+      readPatches(trace, { ...selection, source: selection.set, layer, head })
+    );
+    const top = selection.scale ? Math.max(...maps.filter(Boolean).map(findLargest), 0) : null;
+    thumbnails.forEach(({ cell, canvas }, i) => {
+      cell.classList.toggle("waits", !maps[i]);
       if (maps[i]) {
-        drawValues(canvas, maps[i], trace.grid, { top: limit, ...getColours(source, selection.colour) });
+        drawValues(canvas, maps[i], trace.grid, { top, ...getColours(selection.set, selection.colour) });
       }
     });
     return top;
@@ -156,5 +148,3 @@ export function createHeadGrid(place, computeRoom, choose) {
 
   return { show, draw, listThumbnails: () => thumbnails };
 }
-
-export { COLUMNS as columnNames };

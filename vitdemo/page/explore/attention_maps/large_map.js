@@ -1,4 +1,4 @@
-// The large map, with its title, its colours, the special tokens, and a sentence about its values.
+// The large map, with its colours, the special tokens, its title, and a sentence about its values.
 import {
   drawValues,
   findLargest,
@@ -21,18 +21,18 @@ import {
 
 const COLOURS = store.getLabels("colour");
 
-// The legend shows the values at both ends and, unless the scale is linear, in the middle of the colours.
+// The legend names both ends of the colours, with their values, and the value in the middle unless the scale is linear.
 function makeLegend({ source, colour, isSigned }, limit) {
   const formatValue = isSigned
     ? (value) => value.toFixed(2)
     : (value) => (value ? formatPercent(value) : "0");
   const { scale = "linear" } = getColours(source, colour);
-  const low = isSigned ? -limit : limit * getLowestValue(scale);
   const isLinear = scale === "linear";
+  const low = limit * getLowestValue(scale);
   return {
-    low: low > 0 ? `≤ ${formatValue(low)}` : formatValue(low),
+    low: isSigned ? `opposite (${formatValue(-limit)})` : `less${low > 0 ? ` (≤ ${formatValue(low)})` : ""}`,
     middle: isLinear ? "" : formatValue(limit * getMiddleValue(scale)),
-    top: formatValue(limit),
+    top: isSigned ? `similar (${formatValue(limit)})` : `more attention (${formatValue(limit)})`,
     kind: isLinear ? "" : `${COLOURS[scale]} scale`,
   };
 }

@@ -10,24 +10,23 @@ const MAP = markup`<figure class="map">
       aria-hidden="true"><span class="low">0</span><i class="ramp"></i><span class="middle"></span><i class="ramp"></i><span class="top"></span><span class="kind"></span></div>
     <div class="tokens" role="group" aria-label="Special tokens and their attention weights"></div>
   </div>
+  <figcaption class="words"><strong class="title"></strong> <span class="little"></span></figcaption>
   <p class="pointed" role="status"></p>
 </figure>`;
 
 export const LAYOUT = markup`<div class="where" data-state="empty">
   <p class="vd-notice sentence" role="status" hidden></p>
-  <div class="head">
-    <p class="words"><strong class="title"></strong> <span class="little"></span></p>
-    <div class="bar"></div>
-  </div>
+  <p class="result"></p>
+  <div class="path"></div>
   <div class="both">
     ${MAP}
     <div class="beside">
-      <figure class="wall" role="group" aria-label="Grid of all heads: choose a map to enlarge it"></figure>
-      <figure class="dots" role="group" aria-label="Attention distance of each head: choose a dot to show its map"></figure>
+      <div class="bar"></div>
+      <figure class="wall" role="grid" tabindex="0" aria-label="Grid of all heads: choose a map to enlarge it"></figure>
     </div>
   </div>
   <details class="numbers">
-    <summary>Values of the map, and distance and entropy of each head</summary>
+    <summary>Values of the maps</summary>
     <div class="tables"></div>
   </details>
 </div>`;

@@ -2,7 +2,6 @@
 import { makeElement, markup } from "../../markup.js";
 
 const KEY = "vitdemo-map-used"; // key of localStorage
-const ENOUGH = 3; // number of patches under the pointer that count as use; crossing a corner does not count
 
 function isUsed() {
   try {
@@ -12,10 +11,9 @@ function isUsed() {
   }
 }
 
-// Add the hint to `map`. Return `point(patch)` and `use()`, which are called when the user points at or chooses a patch.
+// Add the hint to `map`. Return `use()`, which is called when the user points at or chooses a patch.
 export function createMapHint(map) {
   const hint = makeElement(markup`<p class="hint" ?hidden=${isUsed()}></p>`);
-  const patches = new Set();
 
   const pointing = matchMedia("(hover)").matches
     ? "Point at a patch to see its map"
@@ -37,10 +35,6 @@ export function createMapHint(map) {
     }
   }
 
-  function point(patch) {
-    patches.add(patch);
-    if (patches.size >= ENOUGH) use();
-  }
   map.append(hint);
-  return { point, use };
+  return { use };
 }

@@ -1,10 +1,10 @@
 // Buttons that save the maps: as images, as a page that works without the server, and as Python code.
-import { saveMaps } from "../../components/map_files.js";
+import { saveMaps, shareMaps } from "../../components/map_files.js";
 import { copyText, saveText } from "../../components/shared.js";
 import { markup } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, MAP_FILE } from "../../texts.js";
-import { makeHeadsFigure, makeMapFigure } from "./figures.js";
+import { makeHeadsFigure, makeMapFigure, makePathFigure } from "./figures.js";
 import { describeMap } from "./map_texts.js";
 
 // The server writes the page and the code: see vitdemo/page/saved_view.
@@ -16,6 +16,26 @@ function drawTaskButton(task, text, finish, showMessage) {
       else if (error) showMessage(error);
     }, ["image", "model"]);
   return markup`<button type="button" class="save-page" @click=${start}>${text}</button>`;
+}
+
+// A button that shares one image: the large map, the path through the layers, and the sentence.
+export function drawShareButton(getShown, findPart) {
+  function share() {
+    const { trace, selection } = getShown();
+    const sentence = findPart("result").textContent;
+    const figure = makePathFigure(trace, {
+      title: sentence,
+      map: describeMap(trace, selection),
+      image: findPart("seen"),
+      canvas: findPart("large canvas"),
+      layers: findPart("layers").querySelectorAll("canvas"),
+      from: findPart("low").textContent,
+      to: findPart("top").textContent,
+      signed: selection.isSigned,
+    });
+    shareMaps(figure, `${trace.run} path`, sentence);
+  }
+  return markup`<button type="button" class="share" @click=${share}>Share this picture</button>`;
 }
 
 // `getShown()` returns the { trace, selection, thumbnails, top } of the view, and `findPart(name)` its elements.

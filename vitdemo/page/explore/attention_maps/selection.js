@@ -4,20 +4,20 @@ import { clamp } from "../../components/shared.js";
 import * as store from "../../store.js";
 
 const { head: _head, "norm-head": _normHead, ...SOURCES } = store.getLabels("source");
-const COLUMNS = store.keys.column.choices; // maps for the grid's last column, which shows the last chosen map
 const NORMS = ["norm", "norm-head"]; // the server computes these when one of them is first chosen
 export { SOURCES }; // maps that combine all heads
+export const isOfHead = (source) => source === "head" || source === "norm-head";
 
 export const KEYS = [
-  ...["layer", "source", "column", "head", "token", "direction", "order"],
+  ...["layer", "source", "head", "token", "direction", "order"],
   ...["across", "scale", "colour", "view", "opacity"],
 ];
 
 const clampNumber = (number, top) => clamp(Math.round(Number(number)) || 1, 1, top);
 
 // Return the state with its values within the limits of `trace`. `pointed` is the number of the patch under the pointer, or
-// null. Further fields: `chosen` and `token` (the chosen token, and the shown one), `set` ("head" or "norm-head", the
-// heads' maps in the grid) and `other` (the map in its last column).
+// null. Further fields: `chosen` and `token` (the chosen token, and the shown one), and `set` ("head" or "norm-head", the
+// maps in the grid).
 export function readSelection(trace, state, pointed) {
   const source = state.source ?? trace.source; // without a choice, the map with the highest mean score
   const chosen = findToken(trace, state.token);
@@ -35,15 +35,12 @@ export function readSelection(trace, state, pointed) {
     isSigned: source === "similar",
     isMixed: state.order !== "own" && state.across,
     set: isNorm ? "norm-head" : "head",
-    other: source in SOURCES ? source : isNorm ? "norm" : state.column,
   };
 }
 
-// Change the choices. A choice of another map puts the map of all heads that was shown into the grid's last column.
-export function choose(trace, { layer, ...changes }) {
-  const shown = store.state.source ?? trace?.source;
-  const column = changes.source && COLUMNS.includes(shown) ? { column: shown } : {};
-  store.set({ ...column, ...changes });
+// Change the choices.
+export function choose({ layer, ...changes }) {
+  store.set(changes);
   if (layer) store.chooseLayer(layer);
 }
 

@@ -42,7 +42,9 @@ function create(element) {
   // The first map needs only the rows of the classifier's token. The other files of the layer follow.
   async function loadRest() {
     const isWhole = await load([...listShownSets(getSelection()), "rollout", "head", "similar"]);
-    if (isWhole) setPhase("whole");
+    if (!isWhole) return;
+    setPhase("whole");
+    drawing.playAtFirstVisit();
   }
 
   async function receive(payload) {

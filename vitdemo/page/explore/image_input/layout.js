@@ -9,7 +9,7 @@ export const LAYOUT = markup`
   <div class="given">
     <div class="frame" data-state="image">
       <img class="whole" alt="">
-      <div class="crop" role="slider" tabindex="0" aria-label="Crop: the square input of the models" aria-valuemin="0"
+      <div class="crop" role="slider" tabindex="0" aria-label="Crop: the square input of the models" title="Drag the square to choose the input of the models" aria-valuemin="0"
         aria-valuemax="100" hidden></div>
       <video class="camera" muted playsinline hidden></video>
     </div>
@@ -23,6 +23,7 @@ export const LAYOUT = markup`
       <button type="button" class="take" hidden>Take photo</button>
       <button type="button" class="leave" hidden>Close camera</button>
     </div>
+    <p class="privacy" hidden>Your photo stays on this computer.</p>
     <p class="say" role="status"></p>
   </div>
 `;

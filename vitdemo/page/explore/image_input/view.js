@@ -8,6 +8,7 @@ import { createCrop } from "./crop.js";
 import { LAYOUT } from "./layout.js";
 import { addSources } from "./sources.js";
 
+const LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"];
 const UPLOAD_FAILED =
   "The image could not be uploaded: the server does not respond, or its disk is full. Try again.";
 
@@ -52,13 +53,11 @@ function describeMissing({ name, exists }) {
   return `${reason} The results below are from other models.`;
 }
 
-function drawAbout({ label, missing, size, description }, canChoose) {
-  const isMovable = canChoose && Math.abs(size[0] - size[1]) > 0.02 * Math.max(...size);
+function drawAbout({ label, missing, description }) {
   return [
     missing ? drawNotice(describeMissing(missing)) : nothing,
     description,
     label ? markup` True class: <strong>${label}</strong>.` : nothing,
-    isMovable ? " Drag the square to choose the input of the models." : nothing,
   ];
 }
 
@@ -77,6 +76,7 @@ function create(element, { upload }) {
   }
 
   if (upload) addSources(element, findPart, createSender(upload, showMessage), showMessage);
+  findPart("privacy").hidden = !upload || !LOCAL_HOSTS.includes(window.location.hostname);
   findPart("ways").hidden = findPart("crop").inert = !upload;
   const setCrop = createCrop(whole, findPart("crop"), (at) => choose({ ...shown, at }));
 
@@ -87,7 +87,7 @@ function create(element, { upload }) {
     setCrop(shown.at);
     whole.src = data.image.url;
     whole.alt = data.description;
-    draw(drawAbout(data, Boolean(upload)), findPart("about"));
+    draw(drawAbout(data), findPart("about"));
   }
 
   // The server refused the image: restore the previous image, or the first photo.

@@ -1,11 +1,10 @@
-"""The section "Inside the model" of Explore: from the pixels to the prediction, in nine parts."""
+"""The section "Inside the model" of Explore: from the pixels to the prediction, in parts."""
 
 import gradio as gr
 
 from vitdemo.page.bridge import add_view
 from vitdemo.page.explore.inside import (
     architecture,
-    attention_distance,
     epochs,
     head_ablation,
     logit_lens,
@@ -22,7 +21,6 @@ MODULES = {  # part -> module: the overview, then the order of the forward pass
     "filters": patch_embedding,
     "positions": positions,
     "one_head": one_head,
-    "distance": attention_distance,
     "ablation": head_ablation,
     "residual_stream": residual_stream,
     "lens": logit_lens,
@@ -33,7 +31,6 @@ VIEW_IDS = {  # elem_id of the view, for each part that has no controls
     architecture: "diagram",
     positions: "positions",
     one_head: "one-head",
-    attention_distance: "distances",
     residual_stream: "residual-stream",
     logit_lens: "lens",
     epochs: "epochs-inside",

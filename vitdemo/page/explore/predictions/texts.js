@@ -1,6 +1,6 @@
 // Sentences about the predictions and their models.
 import { formatProbability } from "../../components/shared.js";
-import { formatNumber } from "../../texts.js";
+import { fillPlural } from "../../texts.js";
 
 // A warning for an image that is unlike the model's training images, or "". The `percentile` is the percentage of validation
 // images that are less similar to the training images. The two other fields are the limits of the warnings.
@@ -25,9 +25,13 @@ export function describeModel(model) {
   return `${run}: ${[summary, ...size, describeAccuracy(model)].join(", ")}.`;
 }
 
-export function describeClasses({ class_count: count, known }) {
-  const start = `This model has ${formatNumber(count)} classes`;
-  return known ? `${start}: ${known.join(", ")}.` : `${start}.`;
+// How many of the `others` predict the class of the `chosen` model.
+export function describeOthers(chosen, others) {
+  const count = others.length;
+  if (!chosen) return fillPlural(count, "1 model", "{count} models");
+  const same = others.filter(({ classes }) => classes[0] === chosen.classes[0]).length;
+  const name = fillPlural(count, "1 other model", "{count} other models");
+  return same === count ? `${name}: also ${chosen.classes[0]}` : `${name}: ${same} also ${chosen.classes[0]}`;
 }
 
 const describeKnown = ({ known, rather_unlike: limit }) =>

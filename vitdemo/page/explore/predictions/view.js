@@ -1,11 +1,10 @@
-// The predictions of the chosen model, with its classes, then of each other model, in one line that can be opened. The
-// true class of a test image is marked, and an image unlike the training images has a warning. One sentence is for
-// screen readers.
+// The predictions of the chosen model, and of all other models in a fold. The true class of a test image is marked, and an
+// image unlike the training images has a warning. One sentence is for screen readers.
 import { drawClassBar } from "../../components/class_bars.js";
 import { drawNotice, formatProbability } from "../../components/shared.js";
 import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
-import { describeAccuracy, describeClasses, describeModel, describeUnusual, listNotes } from "./texts.js";
+import { describeAccuracy, describeModel, describeOthers, describeUnusual, listNotes } from "./texts.js";
 
 function drawRows({ classes, probabilities, label: truth }) {
   return markup`<ul>${
@@ -16,12 +15,14 @@ function drawRows({ classes, probabilities, label: truth }) {
 function drawRemarks(model) {
   const unusual = describeUnusual(model);
   const warning = unusual ? markup`<p class="unusual">${unusual}</p>` : nothing;
-  return markup`${warning}<p class="known">${describeClasses(model)}<br>${describeAccuracy(model)}</p>`;
+  return markup`${warning}<p class="known">${describeAccuracy(model)}</p>`;
 }
 
 function drawChosenCard(model) {
-  const head = markup`<h2 title=${describeModel(model)}><span>${model.run}</span></h2>`;
-  return markup`<section class="card chosen">${head}${drawRows(model)}${drawRemarks(model)}</section>`;
+  const head = markup`<h2 class="read">${model.run}</h2>`; // the menu above shows the name
+  return markup`<section class="card chosen" title=${describeModel(model)}>${head}${drawRows(model)}${
+    drawRemarks(model)
+  }</section>`;
 }
 
 function drawOtherCard(model, isOpen) {
@@ -32,6 +33,15 @@ function drawOtherCard(model, isOpen) {
     describeModel(model)
   }><h2><span>${model.run}</span><b class=${kind}>${best}</b></h2></summary>
     ${drawRows(model)}${drawRemarks(model)}
+  </details>`;
+}
+
+// The other models in one line that can be opened.
+function drawOthers(chosen, others, open) {
+  if (!others.length) return nothing;
+  return markup`<details class="others" .open=${open.length > 0 || undefined}>
+    <summary>${describeOthers(chosen, others)}</summary>
+    ${others.map((model) => drawOtherCard(model, open.includes(model.run)))}
   </details>`;
 }
 
@@ -53,7 +63,7 @@ function create(element) {
         <div class="cards">${drawn.cards}</div>
         <p class="read" role="status">${drawn.spoken}</p>
         <div class="problems">${problems}</div>
-        <details class="notes"><summary>What do these numbers mean?</summary><div>${
+        <details class="notes"><summary>About these numbers</summary><div>${
         drawn.notes.map((text) => markup`<p>${text}</p>`)
       }</div></details>
       </div>`,
@@ -62,12 +72,9 @@ function create(element) {
   }
   function render(data, state) {
     const open = [...element.querySelectorAll("details.card[open]")].map((each) => each.dataset.run);
-    const chosen = data.models.filter(({ run }) => run === state.model);
+    const chosen = data.models.find(({ run }) => run === state.model);
     const others = data.models.filter(({ run }) => run !== state.model);
-    const cards = [
-      ...chosen.map(drawChosenCard),
-      ...others.map((model) => drawOtherCard(model, open.includes(model.run))),
-    ];
+    const cards = [chosen ? drawChosenCard(chosen) : nothing, drawOthers(chosen, others, open)];
     drawn = { cards, spoken: describePredictions(data), notes: listNotes(data) };
     show(data.problems.map(drawNotice));
   }

@@ -1,4 +1,4 @@
-"""The section "Side by side" of the Explore tab: one image, several models, the same settings.
+"""The fold "Compare with other models" below the attention maps: the same settings for all models.
 
 compute_side_by_side(context, ["vit-scratch", "resnet18"], image, depth=0.5, kind="attention")
 
@@ -30,7 +30,7 @@ from vitdemo.page.gradio_patches import UncheckedDropdown
 from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 
-VIEW = "side_by_side"
+VIEW, FOLD = "side_by_side", "side_fold"
 MAX_CLASSES = 3  # maximum number of classes below a map
 PROBABILITY_DIGITS = 6
 
@@ -52,20 +52,22 @@ class SideMap:
 
 
 def build(setup: PageSetup) -> None:
+    add_view(FOLD, elem_id="side-fold")
     found = setup.context.explainable_runs()
     first = [run.name for run in select_one_per_family(found)]
-    setup.controls.add(keys.SIDE_MODELS, RunList, group_runs(found), first)
-    with gr.Row(elem_classes="vd-filters", elem_id="side-filters"):
-        setup.controls.add(keys.SIDE_MAP, gr.Radio)
-        setup.controls.add(keys.SIDE_DEPTH, gr.Slider)
-        setup.controls.add(
-            keys.SIDE_CLASS,
-            UncheckedDropdown,
-            [keys.PREDICTED_CLASS, *collect_class_names(found)],
-            value=keys.PREDICTED_CLASS,
-            filterable=True,
-        )
-    add_view(VIEW, elem_id="side-by-side")
+    with gr.Column(elem_id="side"):
+        setup.controls.add(keys.SIDE_MODELS, RunList, group_runs(found), first)
+        with gr.Row(elem_classes="vd-filters", elem_id="side-filters"):
+            setup.controls.add(keys.SIDE_MAP, gr.Radio)
+            setup.controls.add(keys.SIDE_DEPTH, gr.Slider)
+            setup.controls.add(
+                keys.SIDE_CLASS,
+                UncheckedDropdown,
+                [keys.PREDICTED_CLASS, *collect_class_names(found)],
+                value=keys.PREDICTED_CLASS,
+                filterable=True,
+            )
+        add_view(VIEW, elem_id="side-by-side")
 
 
 @needs(keys.IMAGE, keys.SIDE_MODELS, keys.SIDE_MAP, keys.SIDE_DEPTH, keys.SIDE_CLASS)

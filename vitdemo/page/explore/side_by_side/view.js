@@ -1,6 +1,7 @@
-// The section "Side by side": the maps of several models for one image.
+// The maps of several models for one image, in a fold below the attention maps.
 import { createDocument } from "../../components/documents.js";
 import { formatProbability } from "../../components/shared.js";
+import { markup, render as drawFold } from "../../markup.js";
 import * as store from "../../store.js";
 
 const NO_MODEL = "Choose a model above.";
@@ -45,3 +46,18 @@ function create(element) {
 }
 
 store.define("side_by_side", { skeleton: "figures", create });
+
+store.define("side_fold", {
+  follows: ["compare"],
+  render(element, _, { compare }) {
+    const toggle = () => store.set({ compare: !compare });
+    drawFold(
+      markup`<button type="button" class="fold" aria-expanded=${String(compare)}
+        @click=${toggle}>Compare with other models</button>`,
+      element,
+    );
+  },
+});
+store.watch(["compare"], ({ compare }) => {
+  document.documentElement.toggleAttribute("data-compare", compare);
+});

@@ -49,6 +49,8 @@ export function watchTasks(getTask, finish) {
   setInterval(() => {
     const task = getTask();
     if (task?.kind === "choose" && isChosen(task)) finish();
+    const value = task?.kind === "set" && document.querySelector(task.where)?.ariaValueNow;
+    if (value && numeric[task.op](Number(value), Number(task.value))) finish();
     if (task?.kind === "see" && new URLSearchParams(window.location.search).get(task.where) === task.value) {
       finish();
     }

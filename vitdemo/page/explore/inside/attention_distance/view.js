@@ -1,3 +1,0 @@
-import { defineDocument } from "../../../components/documents.js";
-
-defineDocument("attention_distance", { skeleton: "figures" });
