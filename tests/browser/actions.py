@@ -251,6 +251,11 @@ def set_layer(page: Page, layer: int) -> None:
     page.evaluate("layer => vitdemo.store.takeLayer(layer)", layer)
 
 
+def choose_layer(page: Page, layer: int) -> None:
+    """Click a layer of the path through the layers."""
+    page.locator(f"#attention .layers [data-layer='{layer}']").click()
+
+
 def choose_option(page: Page, selector: str, name: str) -> None:
     """Choose an option of gradio's dropdown at `selector`."""
     page.locator(f"{selector} input").click()

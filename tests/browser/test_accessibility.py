@@ -21,9 +21,9 @@ RULES = {
 CONTRAST_RULES = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
 # Closed tabs, and rows of folded tables that look like the rows above them.
 EXCLUDED = ("[role=tabpanel][style*='display: none']", "details tbody tr:nth-child(n+6)")
-EXPLORE_SECTIONS = ("class-attribution", "hands", "inside", "side")
+EXPLORE_SECTIONS = ("class-attribution", "hands", "inside")
 RESULTS_SECTIONS = ("metrics", "confusion", "errors", "calibration", "compare")
-INSIDE_PARTS = ("one_head", "residual_stream", "ablation", "distance", "positions", "lens")
+INSIDE_PARTS = ("one_head", "residual_stream", "ablation", "positions", "lens")
 TABS = (*RESULTS_SECTIONS, "lessons", "training", "data", "own")
 # Views, and the part of the page that is checked: the whole page once for each tab.
 VIEWS = {
@@ -85,7 +85,7 @@ def address(tested_runs, tmp_path_factory):
 @pytest.fixture(scope="module")
 def page(address, open_shared) -> Page:
     page = open_shared(address)
-    expect(page.locator("#attention .wall button").first).to_be_visible()
+    expect(page.locator("#attention .wall .cell").first).to_be_visible()
     return page
 
 
@@ -165,7 +165,9 @@ def check_choices(page: Page) -> None:
             assert each["isLarge"]
 
 
-@pytest.mark.parametrize("view", ["?tab=explore&section=heads", "?tab=explore&section=side"])
+@pytest.mark.parametrize(
+    "view", ["?tab=explore&section=heads", "?tab=explore&section=heads&compare=true"]
+)
 def test_own_checkboxes_are_visible(page, view):
     open_view(page, view)
     page.evaluate(JS_UNFOLD)

@@ -443,7 +443,7 @@ def test_test_images_open_with_their_true_class(open_page, address):
     number, label = re.fullmatch(r"Test image (\d+): (<b>ant|bee|fly)", description).groups()
     about = page.locator("#picture .about")
     expect(about).to_have_text(f"Test image {number}. True class: {label}.")
-    page.locator("#offers .photos").get_by_role("button", name="lion").click()  # outside cwd
+    page.locator("#offers .unlike").get_by_role("button", name="lion").click()  # outside cwd
     expect(about).to_contain_text("Photo: lion.")
 
 

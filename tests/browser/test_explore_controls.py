@@ -21,9 +21,9 @@ LAYER = "#layer input[type=number]"
 
 def test_entered_layer_is_an_integer_of_the_model_in_box_and_url(shared_page):
     page = reset_page(shared_page, "?model=vit", run="vit")
+    page.evaluate("vitdemo.store.open('?model=vit&section=inside&inside=one_head')")
     for entered, layer in (("99", 3), ("-3", 1), ("2.4", 2), ("0", 1), ("1.6", 2)):
         fill_slider(page, "#layer", entered)
-        wait_until_drawn(page, run="vit", layer=layer)
         expect(page.locator(LAYER)).to_have_value(str(layer))
         page.wait_for_url(re.compile(rf"layer={layer}(&|$)"))
 
@@ -44,10 +44,9 @@ def test_layer_is_shown_only_where_a_view_depends_on_it(shared_page):
     page = shared_page
     layer = page.locator(LAYER)
     for section, is_used in (
-        ("Attention", True),
+        ("Attention", False),  # the path through the layers
         ("Why this class?", False),
         ("Change the image", True),
-        ("Side by side", False),
     ):
         open_tab(page, section)
         expect(layer).to_be_visible() if is_used else expect(layer).to_be_hidden()
@@ -55,8 +54,7 @@ def test_layer_is_shown_only_where_a_view_depends_on_it(shared_page):
     expect(layer).to_be_visible()
     page.evaluate("vitdemo.store.open('?section=inside&inside=diagram')")
     expect(layer).to_be_hidden()
-    open_tab(page, "Attention")
-    expect(layer).to_be_visible()
+    page.evaluate("vitdemo.store.open('?section=inside&inside=one_head')")
     choose_model(page, "resnet")
     expect(layer).to_be_disabled()
 

@@ -35,7 +35,7 @@ def check_view(page: Page, view: str) -> None:
     if "model" in query:
         expect(page.locator("#model select")).to_have_value(query["model"])
     if "layer" in query:
-        expect(page.locator("#layer input[type=number]")).to_have_value(query["layer"])
+        assert page.evaluate("vitdemo.store.state.layer") == int(query["layer"])
     if "inside" in query:
         expect(page.locator(f"#part-{query['inside']}")).to_be_visible()
     if "section" in query:
@@ -237,7 +237,7 @@ def small(tmp_path_factory):
     folder.mkdir()
     head = "---\ntitle: {}\nminutes: 5\ngoal: See <b>it</b>.\n---\n"
     steps = (
-        "## One\nThe model is **{vit.name}**.\n\nopen: ?section=inside&inside=distance\n"
+        "## One\nThe model is **{vit.name}**.\n\nopen: ?section=inside&inside=positions\n"
         "ring: #distances\n"
         "## Two\nask: Two and two?\nnumber: 4\nbecause: Count.\n"
         "## Three\nPress it.\n\nopen: ?tab=data\ndo: Press.\ntask: press #data-sections button\n"

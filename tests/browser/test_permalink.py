@@ -8,9 +8,9 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.actions import (
+    choose_layer,
     choose_model,
     download,
-    fill_slider,
     open_tab,
     upload,
     wait_until_drawn,
@@ -37,7 +37,7 @@ def test_choices_are_written_to_the_url_and_a_link_is_copied(shared_page, photo)
         assert maps["attention"].shape == (2, 3, 17, 17)
     choose_model(page, "vit")
     wait_until_drawn(page, run="vit")
-    fill_slider(page, "#layer", 2)
+    choose_layer(page, 2)
     page.locator("#rollout-settings summary").click()
     page.get_by_role("radio", name="max").check()
     page.wait_for_url(re.compile(r"\?(?=.*model=vit)(?=.*layer=2)(?=.*fusion=max)"))
@@ -119,7 +119,7 @@ def test_url_of_a_damaged_model_shows_an_error(open_views, view_runs, tmp_path):
 def test_invalid_url_opens_the_default_view(open_page, page_url, query):
     page = wait_until_ready(open_page(page_url + query))
     assert get_selected_model(page) == "timm"
-    expect(page.locator("#attention .wall button")).to_have_count(8)
+    expect(page.locator("#attention .wall .cell")).to_have_count(6)
     expect(find_tab(page, "Explore")).to_have_attribute("aria-selected", "true")
     page.wait_for_url(lambda url: "tab=" not in url and ("layer=1" in url) == ("layer=1&" in query))
 

@@ -46,14 +46,12 @@ SECTIONS = {
     "class-attribution": "Why this class?",
     "hands": "Change the image",
     "inside": "Inside the model",
-    "side": "Side by side",
 }
 PARTS = {
     "lens": "Logit lens",
     "one_head": "One head",
     "residual_stream": "Residual stream",
     "ablation": "Head ablation",
-    "distance": "Attention distance",
     "positions": "Position embeddings",
     "filters": "Patch embedding",
     "epochs": "Across epochs",
@@ -90,7 +88,7 @@ JS_MAKE_CHANGES = """async (changes) => {
     const named = (places, name) => () => [...document.querySelectorAll(places)].find((element) =>
         element.checkVisibility() && [element.ariaLabel, element.innerText.trim()].includes(name));
     const find = {
-        image: (name) => named("#offers .photos button", name),
+        image: (name) => named("#offers .tiles button", name),
         section: (name) => named("#sections [role=tab]", name),
         part: (name) => named("#part label", name),
         tab: (name) => named("#tabs [role=tab]", name),
@@ -174,8 +172,6 @@ def choose_change(dice: random.Random, state: ViewState) -> tuple[str, object]:
     if state.tab != HOME:
         return "tab", dice.choice([HOME, HOME, *OTHER_TABS])
     weights = {"image": 4, "model": 4, "layer": 3, "section": 3, "part": 3, "tab": 1}
-    if state.section == "side":  # this section has its own choice of models and depth
-        weights |= {"model": 0, "layer": 0}
     if state.section != "inside":
         weights["part"] = 0
     kind = dice.choices([*weights], [*weights.values()])[0]
@@ -228,8 +224,6 @@ def read_view(page: Page, state: ViewState) -> dict:
         view["drawn"] = None
     if state.section != "inside":
         view["part"] = ""
-    if state.section == "side":
-        view["layer"] = None
     return view
 
 

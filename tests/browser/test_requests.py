@@ -4,6 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.actions import (
+    choose_layer,
     choose_model,
     fill_slider,
     open_tab,
@@ -75,12 +76,12 @@ def choose_other_model(page) -> None:
 
 
 def move_layer(page, layer: int) -> None:
-    fill_slider(page, "#layer", layer)
+    choose_layer(page, layer)
     wait_until_drawn(page, layer=layer)
 
 
 def choose_head(page) -> None:
-    page.locator("#attention .wall").get_by_role("button", name="Layer 1, head 2:").click()
+    page.locator("#attention .wall").get_by_role("gridcell", name="Layer 1, head 2:").click()
     wait_until_drawn(page, head=2)
 
 
@@ -94,7 +95,7 @@ def point_at_patches(page) -> None:
 
 def open_explore_tab(page) -> None:
     open_tab(page, "Explore")
-    expect(page.locator("#explore-choices")).to_be_visible()
+    expect(page.locator("#model")).to_be_visible()
 
 
 def open_inside(page) -> None:

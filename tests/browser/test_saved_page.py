@@ -17,8 +17,8 @@ def test_layer_slider_starts_at_the_drawn_layer(open_page, context_of_kinds, tmp
     page = open_page(file.as_uri())
     layer = wait_until_drawn(page)["layer"]
     layers = context_of_kinds.count_layers(run)
-    expect(page.locator("#saved-layer output")).to_have_text(f"{layer} of {layers}")
-    slider = page.locator("#saved-layer input")
-    expect(slider).to_have_value(str(layer))
+    slider = page.get_by_role("slider", name="Layer")
+    expect(slider).to_have_attribute("aria-valuemax", str(layers))
+    expect(slider).to_have_attribute("aria-valuenow", str(layer))
     slider.press("ArrowLeft")
     wait_until_drawn(page, layer=layer - 1)

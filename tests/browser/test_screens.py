@@ -3,6 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.actions import wait_until_drawn
+
 LAPTOP, PROJECTOR, PHONE = (1366, 768), (1024, 768), (390, 844)
 MENUS = ("#results-model", "#results-other", "#results-tests")
 # True if the top of an element is between the top of the window and the lesson panel below it.
@@ -38,8 +40,19 @@ def test_the_layer_is_hidden_for_a_model_without_layers(page):
     open_view(page, "?section=heads&model=conv-baseline")
     expect(page.locator("#attention .vd-notice")).to_be_visible()
     expect(page.locator("#layer")).to_be_hidden()
+    expect(page.locator("#attention .path")).to_be_hidden()
     open_view(page, "?section=heads&model=vit-scratch")
-    expect(page.locator("#layer")).to_be_visible()
+    expect(page.locator("#attention .path")).to_be_visible()
+
+
+def test_the_first_screen_shows_path_map_and_all_heads(page):
+    open_view(page, "?section=heads&model=finetune-deit-tiny&layer=10")
+    wait_until_drawn(page, run="finetune-deit-tiny")
+    for part in ("result", "path", "large", "tokens", "wall .cell >> nth=-1"):
+        box = page.locator(f"#attention .{part}").bounding_box()
+        assert box["y"] >= 0 and box["y"] + box["height"] <= LAPTOP[1], part
+    more = page.locator("#more-models").bounding_box()
+    assert more["y"] + more["height"] <= LAPTOP[1]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +109,7 @@ def test_the_controls_of_rollout_are_in_one_line_in_teach_mode(lesson_page):
     open_view(page, "?section=heads&source=rollout&model=vit-scratch", PROJECTOR)
     expect(page.locator("#rollout-settings")).to_be_visible()
     bar = page.locator("#attention .bar > :visible")
-    assert bar.count() == 4  # Show, Settings, the directions and Display
+    assert bar.count() == 4  # Show, Settings, Display and Share
     boxes = [each.bounding_box() for each in bar.all()]
     assert max(box["y"] for box in boxes) < min(box["y"] + box["height"] for box in boxes)
 
@@ -107,8 +120,7 @@ def test_the_headings_of_the_grid_of_heads_are_whole_in_teach_mode(lesson_page):
         page, "?section=heads&source=rollout&model=finetune-deit-tiny&order=entropy", PROJECTOR
     )
     headings = page.locator("#attention .wall .block > span[title]")
-    expect(headings.filter(has_text="rollout")).to_have_count(2)  # two blocks of layers
-    expect(headings.filter(has_text="focused")).to_have_count(2)
+    expect(headings.filter(has_text="focused")).to_have_count(2)  # two blocks of layers
     assert not headings.evaluate_all(
         "all => all.some((each) => each.scrollWidth > each.clientWidth)"
     )

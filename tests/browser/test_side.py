@@ -1,4 +1,4 @@
-"""Side by side: several models under the same controls."""
+"""The fold "Compare with other models": several models under the same controls."""
 
 import re
 
@@ -13,7 +13,6 @@ def test_model_added_later_can_be_selected(open_page, serve_runs, tmp_path):
     page = open_page(f"{serve_runs()}?section=side")
     view, models = page.locator("#side-by-side"), page.locator("#side-models")
     expect(view.locator("h3")).to_have_text(["first"])
-    expect(page.locator("#explore-choices")).not_to_be_visible()  # the section has its own choice
     make_run(tmp_path / "runs" / "later", classes=tuple("abcdefghij"))
     page.get_by_role("tab", name="Data").click()
     expect(models).not_to_be_visible()

@@ -9,6 +9,7 @@ from threading import Thread
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from tests.browser.actions import choose_layer
 from tests.site.conftest import exported_site as exported_site
 from vitdemo.site.layout import CARDS
 
@@ -73,8 +74,7 @@ def test_site_shows_the_map_of_the_chosen_image_model_and_layer(open_site):
     expect(page.locator("#offers .tiles button")).to_have_count(5)
     page.locator("#offers .tiles button").nth(1).click()
     expect(page.locator("#picture .about")).to_contain_text("bus")
-    page.locator("#layer input[type=number]").fill("1")
-    page.locator("#layer input[type=number]").press("Enter")
+    choose_layer(page, 1)
     expect(title).to_contain_text("Layer 1")
     page.locator("#model select").select_option("timm")
     expect(page.locator("#answers")).to_contain_text("timm")

@@ -3,6 +3,7 @@ import { formatPercent } from "../../components/shared.js";
 import { fill, ROW, SOURCE_HEAD } from "../../texts.js";
 
 const [LARGE, SIDE, GAP, HEADING, LEFT, APART] = [640, 88, 4, 18, 56, 18]; // units of the figure
+const NARROWEST = 400; // so that the title fits
 const WIDE = 1.6; // width over height of the grid, about that of a slide
 
 const getOpacity = (canvas) => Number(getComputedStyle(canvas).opacity);
@@ -96,7 +97,8 @@ function arrangeThumbnails(thumbnails, columns, isSorted) {
     const isTop = row % each === 0;
     labels.push(...makeLabels(thumbnail, i, { columns, isSorted, isTop }, place));
   }
-  const size = { width: count * (blockWidth + APART) - APART, height: HEADING + each * rowHeight - GAP };
+  const width = Math.max(count * (blockWidth + APART) - APART, NARROWEST);
+  const size = { width, height: HEADING + each * rowHeight - GAP };
   return { cells, labels, ...size };
 }
 
