@@ -711,10 +711,10 @@ def test_path_plays_once_at_the_first_visit(browser, kinds_views):
         expect(button).to_have_text("▶ Play")
 
 
-def test_picture_to_share_has_the_sentence_the_path_and_the_map(open_view):
+def test_shared_image_has_the_sentence_the_path_and_the_map(open_view):
     page = open_view("class-token", "source=mean&layer=2")
     page.locator(ALL_FILES_LOADED).wait_for()
-    image, name = download_image(page, page.get_by_role("button", name="Share this picture"))
+    image, name = download_image(page, page.get_by_role("button", name="Share this image"))
     assert name == "vitdemo-class-token-path.png"
     assert image.width == 2 * (640 + 40) and image.height > 2 * (640 + 88)
 

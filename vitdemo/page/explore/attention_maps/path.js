@@ -11,7 +11,8 @@ const IS_PLAIN_VISIT = !window.location.search;
 const MOVES = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, Home: -Infinity, End: Infinity };
 const TOUCHES = ["pointerdown", "keydown", "wheel"];
 
-function claimFirstVisit() {
+// Return whether this is the first visit, and mark it.
+function markFirstVisit() {
   if (!IS_PLAIN_VISIT || matchMedia("(prefers-reduced-motion: reduce)").matches) return false;
   try {
     if (localStorage.getItem(PLAYED) !== null) return false;
@@ -22,9 +23,9 @@ function claimFirstVisit() {
   }
 }
 
-// A timer that calls `showLayer(layer)` for each layer, and `finish(layer)` with null at the end, or with the shown layer if
+// A timer that calls `showLayer(layer)` for each layer, and `handleEnd(layer)` with null at the end, or with the shown layer if
 // the user touches the page outside the button. `getLayers()` returns the number of layers.
-function createPlayer(getLayers, showLayer, finish) {
+function createPlayer(getLayers, showLayer, handleEnd) {
   let timer = 0;
   let layer = 0;
 
@@ -32,7 +33,7 @@ function createPlayer(getLayers, showLayer, finish) {
     clearInterval(timer);
     timer = 0;
     for (const type of TOUCHES) document.removeEventListener(type, handleTouch, true);
-    finish(shown);
+    handleEnd(shown);
   }
   const handleTouch = ({ target }) => target.closest?.(".play") || stop(layer);
 
@@ -69,12 +70,12 @@ function describeValue(layer, layers, prediction) {
 export function createPath(place, chooseLayer, playLayer) {
   let drawn = { layer: 1, layers: 1 };
 
-  function finish(layer) {
+  function handleEnd(layer) {
     playLayer(null);
     if (layer) chooseLayer(layer);
     else showButton();
   }
-  const player = createPlayer(() => drawn.layers, playLayer, finish);
+  const player = createPlayer(() => drawn.layers, playLayer, handleEnd);
 
   function toggle() {
     player.toggle();
@@ -86,13 +87,13 @@ export function createPath(place, chooseLayer, playLayer) {
     event.preventDefault();
     chooseLayer(clamp(drawn.layer + move, 1, drawn.layers));
   }
-  const pick = ({ target }) => {
+  const chooseAt = ({ target }) => {
     const layer = target.closest("[data-layer]");
     if (layer) chooseLayer(Number(layer.dataset.layer));
   };
   render(
     markup`<button type="button" class="play" @click=${toggle}></button>
-      <div class="layers" role="slider" tabindex="0" aria-label="Layer" @click=${pick} @keydown=${press}></div>`,
+      <div class="layers" role="slider" tabindex="0" aria-label="Layer" @click=${chooseAt} @keydown=${press}></div>`,
     place,
   );
   const [button, strip] = place.children;
@@ -125,7 +126,7 @@ export function createPath(place, chooseLayer, playLayer) {
 
   // Play once, slowly, at the first visit.
   function playAtFirstVisit() {
-    if (drawn.layers > 1 && place.offsetWidth && claimFirstVisit()) toggle();
+    if (drawn.layers > 1 && place.offsetWidth && markFirstVisit()) toggle();
   }
 
   return { show, draw, playAtFirstVisit };

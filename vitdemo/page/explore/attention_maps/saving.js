@@ -35,7 +35,7 @@ export function drawShareButton(getShown, findPart) {
     });
     shareMaps(figure, `${trace.run} path`, sentence);
   }
-  return markup`<button type="button" class="share" @click=${share}>Share this picture</button>`;
+  return markup`<button type="button" class="share" @click=${share}>Share this image</button>`;
 }
 
 // `getShown()` returns the { trace, selection, thumbnails, top } of the view, and `findPart(name)` its elements.
