@@ -10,6 +10,7 @@ export { choose, chooseLayer, takeLayer } from "./store/models.js";
 export { getInitialImage, open, openImage, openTab, openTabs, start } from "./store/navigation.js";
 export { getLabels, keys, set, state, watch } from "./store/state.js";
 export { cancelTask, connectTasks, startTask, stopTask } from "./store/tasks.js";
+export { getParameter } from "./store/url.js";
 export {
   checkModels,
   connect,

@@ -115,6 +115,12 @@ function listParams() {
   return found;
 }
 
+// The value of a parameter of the URL, or null.
+export function getParameter(name) {
+  const value = listParams()[name];
+  return value === null || value === undefined ? null : String(value);
+}
+
 // The text of a URL's query: the parameters of the state, and unknown parameters of `search`. The tab comes last.
 function formatQuery(search) {
   const query = new URLSearchParams(search.slice(0, MAX_QUERY));

@@ -1,4 +1,6 @@
 // Detects anywhere on the page that the user has done a lesson's task: see vitdemo/lessons/__init__.py.
+import * as store from "../../store.js";
+
 const EVERY = 300; // milliseconds between checks of the address and of new elements
 const LIST = "input[role=combobox]"; // gradio's dropdown, which is not a <select>
 const numeric = { ">=": (a, b) => a >= b, "<=": (a, b) => a <= b, "=": (a, b) => a === b };
@@ -51,9 +53,7 @@ export function watchTasks(getTask, finish) {
     if (task?.kind === "choose" && isChosen(task)) finish();
     const value = task?.kind === "set" && document.querySelector(task.where)?.ariaValueNow;
     if (value && numeric[task.op](Number(value), Number(task.value))) finish();
-    if (task?.kind === "see" && new URLSearchParams(window.location.search).get(task.where) === task.value) {
-      finish();
-    }
+    if (task?.kind === "see" && store.getParameter(task.where) === task.value) finish();
     if (
       task?.kind === "shown" && [...document.querySelectorAll(task.where)].some((each) => each.offsetParent)
     ) finish();
