@@ -210,7 +210,7 @@ def test_url_opens_its_tab_and_all_tabs_fit_a_phone(open_page, page_url):
     find_tab(page, "Explore").click()
     wait_until_ready(page)
     names = page.get_by_role("tab")
-    expect(names).to_have_count(6 + 5)
+    expect(names).to_have_count(6 + 4)
     for name in names.all():
         box = name.bounding_box()
         assert box["x"] >= 0 and box["x"] + box["width"] <= 390
@@ -226,7 +226,7 @@ def test_url_of_a_section_scrolls_to_it_on_a_phone(open_page, page_url):
     page = open_page(f"{page_url}?section=side", width=390)
     expect(page.locator("#side-by-side h3").first).to_be_visible()
     page.wait_for_function(
-        "Math.abs(document.querySelector('#sections').getBoundingClientRect().top) < 100"
+        "Math.abs(document.querySelector('#side-fold').getBoundingClientRect().top) < 100"
     )
     page = open_page(page_url, width=390)
     wait_until_drawn(page)

@@ -47,17 +47,24 @@ function create(element) {
 
 store.define("side_by_side", { skeleton: "figures", create });
 
-store.define("side_fold", {
-  follows: ["compare"],
-  render(element, _, { compare }) {
-    const toggle = () => store.set({ compare: !compare });
+// The fold. A link that opens it also scrolls to it.
+function createFold(element) {
+  let isFirst = true;
+  const toggle = () => store.set({ compare: !store.state.compare });
+
+  function render(_, { compare }) {
     drawFold(
       markup`<button type="button" class="fold" aria-expanded=${String(compare)}
         @click=${toggle}>Compare with other models</button>`,
       element,
     );
-  },
-});
+    if (compare && isFirst) element.scrollIntoView();
+    isFirst = false;
+  }
+  return { render };
+}
+
+store.define("side_fold", { follows: ["compare"], create: createFold });
 store.watch(["compare"], ({ compare }) => {
   document.documentElement.toggleAttribute("data-compare", compare);
 });
