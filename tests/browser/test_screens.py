@@ -104,16 +104,6 @@ def lesson_page(page):
     page.evaluate("vitdemo.store.set({ lesson: '', step: 0, teach: '' })")
 
 
-def test_the_controls_of_rollout_are_in_one_line_in_teach_mode(lesson_page):
-    page = lesson_page
-    open_view(page, "?section=heads&source=rollout&model=vit-scratch", PROJECTOR)
-    expect(page.locator("#rollout-settings")).to_be_visible()
-    bar = page.locator("#attention .bar > :visible")
-    assert bar.count() == 3  # Show, Settings and Display
-    boxes = [each.bounding_box() for each in bar.all()]
-    assert max(box["y"] for box in boxes) < min(box["y"] + box["height"] for box in boxes)
-
-
 def test_the_headings_of_the_grid_of_heads_are_whole_in_teach_mode(lesson_page):
     page = lesson_page
     open_view(

@@ -58,7 +58,11 @@ function createFold(element) {
         @click=${toggle}>Compare with other models</button>`,
       element,
     );
-    if (compare && isFirst) element.scrollIntoView();
+    if (compare && isFirst) {
+      element.scrollIntoView();
+      // The maps above may grow when they are drawn.
+      document.addEventListener("vitdemo:drawn", () => element.scrollIntoView(), { once: true });
+    }
     isFirst = false;
   }
   return { render };
