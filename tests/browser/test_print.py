@@ -32,7 +32,7 @@ JS_OVERFLOWING_ELEMENTS = """width => [...document.querySelectorAll("main *")]
     .map(part => `${part.getBoundingClientRect().right} px: ${part.outerHTML.slice(0, 99)}`)"""
 
 
-MODEL_NAMES = "#answers .card h2 span"
+MODEL_NAMES = "#answers .card h2"
 JS_ALL_TEXT_FITS = "all => all.every(part => part.scrollWidth <= part.clientWidth)"
 # Whether a resize repaints the grid of heads in the same frame, since printing has no next frame.
 JS_IS_REPAINTED_ON_RESIZE = """() => new Promise(done => {
