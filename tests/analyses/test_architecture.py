@@ -18,7 +18,7 @@ from tests.support.factories import (
 from vitdemo.analyses.architecture import list_model_parts
 from vitdemo.models import ModelSpec, count_macs, count_parameters
 from vitdemo.page.bridge import load_trace
-from vitdemo.page.explore.inside import architecture, residual_stream
+from vitdemo.page.explore.inside import architecture, layer_by_layer
 from vitdemo.page.image_sources import ImageRequest
 from vitdemo.page.view_state import ViewState
 
@@ -81,7 +81,7 @@ def test_steps_of_a_transformer_are_those_of_its_trace(shown):
     np.testing.assert_allclose(steps["maps"][0], trace.head_maps(1).mean(0), atol=1e-5)
     norms = trace.tokens[0, 1:].norm(dim=-1).reshape(4, 4)
     np.testing.assert_allclose(steps["norms"], norms, atol=1e-4)
-    attribution = residual_stream.payload(shown, state)
+    attribution = layer_by_layer.payload(shown, state)["stream"]
     heads = np.array(attribution["heads"][0]).sum(-1)  # of the predicted class
     expected = heads + attribution["bias"][0] + np.array(attribution["mlps"][0])
     np.testing.assert_allclose(steps["contributions"], expected, atol=1e-4)

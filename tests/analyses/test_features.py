@@ -142,17 +142,16 @@ def test_both_scatter_plots_use_the_same_images_and_are_cached(context):
     pixels, learned = features.load_planes(
         context, run, 14, lambda _, message: messages.append(message)
     )
-    assert [space.name for space, _ in (pixels, learned)] == ["Raw pixels", "vit"]
-    assert pixels[0].sample is learned[0].sample
-    assert pixels[1].shape == (14, 2)
+    assert [plane.name for plane in (pixels, learned)] == ["Raw pixels", "vit"]
+    assert pixels.sample is learned.sample
+    assert pixels.places.shape == (14, 2)
     assert {message for message in messages if message.startswith("Raw")} == {"Raw pixels: t-SNE"}
     assert any(message.startswith("vit: features of") for message in messages)
     _, cached = features.load_planes(context, run, 14)
     (single,) = features.load_planes(context, None, 14)
-    assert cached[0] is learned[0] and cached[1] is learned[1]
-    assert single[0] is pixels[0] and single[1] is pixels[1]
+    assert cached is learned and single is pixels
     again = features.find_cached_planes(context, run, 14)
-    assert [space for space, _ in again] == [pixels[0], learned[0]]
+    assert again == [pixels, learned]
     assert features.find_cached_planes(context, context.find_run("resnet"), 14) is None
 
 

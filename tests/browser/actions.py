@@ -284,9 +284,7 @@ def fill_slider(page: Page, selector: str, value) -> None:
     field.press("Enter")
 
 
-RESULTS_SECTIONS = (
-    *("Per-class metrics", "Confusion matrix", "Errors", "Calibration", "Compare models"),
-)
+RESULTS_SECTIONS = (*("Per-class metrics", "Confusion matrix", "Errors", "Compare models"),)
 
 
 def open_tab(page: Page, *names: str) -> None:

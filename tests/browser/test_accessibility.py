@@ -22,8 +22,8 @@ CONTRAST_RULES = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
 # Closed tabs, and rows of folded tables that look like the rows above them.
 EXCLUDED = ("[role=tabpanel][style*='display: none']", "details tbody tr:nth-child(n+6)")
 EXPLORE_SECTIONS = ("class-attribution", "hands", "inside")
-RESULTS_SECTIONS = ("metrics", "confusion", "errors", "calibration", "compare")
-INSIDE_PARTS = ("one_head", "residual_stream", "ablation", "positions", "lens")
+RESULTS_SECTIONS = ("metrics", "confusion", "errors", "compare")
+INSIDE_PARTS = ("one_head", "layers", "ablation", "embeddings")
 TABS = (*RESULTS_SECTIONS, "lessons", "training", "data", "own")
 # Views, and the part of the page that is checked: the whole page once for each tab.
 VIEWS = {
@@ -35,7 +35,7 @@ VIEWS = {
 }
 # Views with controls or drawings that no other view has; `--full` checks the other views too.
 SHORT = (
-    *("section=class-attribution", "hands=knockout", "inside=lens"),
+    *("section=class-attribution", "hands=knockout", "inside=layers"),
     *("tab=confusion", "tab=training", "tab=own"),
 )
 CHECKS = [

@@ -54,7 +54,6 @@ def test_every_tab_shows_a_custom_dataset(page):
     page.locator("#per-class").get_by_text("Table of all metrics").click()
     names = page.locator("#per-class tbody").get_by_role("rowheader")
     expect(names).to_have_text(["<b>ant", "bee", "cow"])
-    open_tab(page, "Calibration")
     expect(page.locator("#calibration")).to_contain_text("own is ")
     open_tab(page, "Compare models")
     expect(page.locator("#model-scatter")).to_contain_text("own")
@@ -72,12 +71,8 @@ def test_every_tab_shows_a_custom_dataset(page):
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
-def test_patches_and_augmentation_use_the_explored_image(page):
-    open_tab(page, "Data", "Patches")
-    expect(page.locator("#patches figure")).to_have_count(7)
-    expect(page.locator("#patches")).to_contain_text("2 × 2 patches of 8 × 8 pixels")
-    expect(page.locator("#patches")).to_contain_text("a vector of 16 numbers")
-    open_tab(page, "Augmentation")
+def test_augmentation_uses_the_explored_image(page):
+    open_tab(page, "Data", "Augmentation")
     steps = page.locator("#augmentation .vd-row")
     expect(steps).to_have_count(7)
     expect(steps.last.locator("figure")).to_have_count(6)
@@ -145,9 +140,7 @@ def test_every_part_without_a_dataset_offers_the_download(open_page, page_url):
     open_tab(page, "Train")
     page.locator("#set-up-training").click()
     expect(page.locator("#train-dataset").get_by_role("button", name="Download")).to_be_visible()
-    open_tab(page, "Data", "Patches")
-    expect(page.locator("#patches figure")).to_have_count(7)
-    open_tab(page, "Augmentation")
+    open_tab(page, "Data", "Augmentation")
     expect(page.locator("#augmentation .vd-row").last.locator("figure")).to_have_count(6)
 
 

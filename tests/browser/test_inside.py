@@ -26,9 +26,9 @@ from vitdemo import runs
 
 @pytest.fixture
 def inside(kept_page):
-    """Shared page, whose tests restore model and layer, with the section open at the logit lens."""
+    """Shared page, whose tests restore model and layer, with the part "Layer by layer" open."""
     kept_page.locator("#sections").get_by_role("tab", name="Inside the model").click()
-    open_part(kept_page, "Logit lens")
+    open_part(kept_page, "Layer by layer")
     kept_page.locator("#lens-patches table").first.wait_for()
     return kept_page
 
@@ -44,12 +44,12 @@ def open_parts(open_views, shown_views):
 
 
 def open_part(page, title):
-    page.locator("#part").get_by_role("radio", name=title).check()
+    page.get_by_label("Part", exact=True).select_option(title)
 
 
 def open_head_ablation(page):
     """Open the part, and return its grid of heads and the heads that are off."""
-    open_part(page, "Head ablation")
+    open_part(page, "Switch off")
     return find_heads(page)
 
 
@@ -89,7 +89,7 @@ def test_logit_lens_ends_in_the_prediction_and_sets_the_layer(inside):
     assert list_patch_titles(inside) == before
     # A layer change updates only the open part, and parts without layers hide the slider.
     requests = record_model_requests(inside)
-    open_part(inside, "Position embeddings")
+    open_part(inside, "Embeddings")
     expect(slider).to_be_hidden()
     open_part(inside, "One head")
     wait_until_idle(inside)
@@ -110,7 +110,7 @@ def contrast(*colours: str) -> float:
 
 
 def test_cells_have_sufficient_contrast_and_colours_by_value(open_parts, photo):
-    inside = open_parts("picture+lens+head-effects+without+accuracy-without")
+    inside = open_parts("picture+layer-by-layer+head-effects+without+accuracy-without")
     inside.locator("#lens-patches table").first.wait_for()
 
     def cells(selector):
@@ -278,12 +278,12 @@ def test_positions_filters_and_epochs_are_described(open_parts):
     expect(chosen).to_have_text("+1.0")
     before = grid.locator("[data-pick]").all_inner_texts()
     grid.get_by_role("button", name="Row 1, column 4").click()
-    expect(grid).to_contain_text("Row 1, column 4. Click another patch")
+    expect(grid.locator("caption")).to_have_text("Row 1, column 4")
     expect(chosen).to_have_text("+1.0")
     assert grid.locator("[data-pick]").all_inner_texts() != before
     inside.keyboard.press("ArrowDown")
     inside.keyboard.press("Enter")
-    expect(grid).to_contain_text("Row 2, column 4. Click another patch")
+    expect(grid.locator("caption")).to_have_text("Row 2, column 4")
     assert len(inside.locator("#all-positions figure").get_attribute("aria-label")) > 40
     tiles = inside.locator("#filters .vd-cut")
     expect(tiles).to_have_count(28)
@@ -330,13 +330,13 @@ def test_choices_are_restored_from_the_url_and_fit_another_model(open_parts):
         "layer=2&lens.embedding=true&one_head.head=3&one_head.query=2,3&one_head.key=4,1"
         "&positions.patch=4,2&residual_stream.class=dog&residual_stream.other=frog"
     )
-    inside = open_parts("one-head+positions+lens+residual-stream", query=query)
+    inside = open_parts("one-head+positions+layer-by-layer", query=query)
     selects = inside.locator("#one-head select, #residual-stream select")
     expect(selects).to_have_count(5)
     for select, value in zip(selects.all(), ("3", "2,3", "4,1", "dog", "frog"), strict=True):
         expect(select).to_have_value(value)
-    expect(inside.locator("#positions caption")).to_contain_text("Row 4, column 2.")
-    patches = inside.locator("#lens-patches caption")
+    expect(inside.locator("#positions caption")).to_have_text("Row 4, column 2")
+    patches = inside.locator("#lens-patches .vd-said")
     expect(patches).to_contain_text("before the first layer")
     set_model(inside, "vit")  # 2 heads
     expect(selects.first).to_have_value("2")
@@ -353,12 +353,13 @@ def test_choices_are_restored_from_the_url_and_fit_another_model(open_parts):
 
 
 def test_residual_stream_sums_to_the_logit(open_parts):
-    view = open_parts("residual-stream").locator("#residual-stream")
-    view.locator("summary").first.click()
-    view.locator("details").first.locator("tbody tr").first.wait_for()
+    view = open_parts("layer-by-layer").locator("#layer-by-layer")
+    table = view.locator("details").filter(has_text="Contribution of each part")
+    table.locator("summary").click()
+    table.locator("tbody tr").first.wait_for()
 
     def check_sum():
-        texts = view.locator("details").first.locator("tbody td:last-child").all_inner_texts()
+        texts = table.locator("tbody td:last-child").all_inner_texts()
         *parts, total = [float(text.replace("\N{MINUS SIGN}", "-")) for text in texts]
         assert len(parts) == 2 + 2 * 2  # embedding, two layers' attention and MLP, biases
         assert sum(parts) == pytest.approx(total, abs=5e-4) and max(map(abs, parts)) > 0.1
@@ -380,9 +381,17 @@ def test_residual_stream_sums_to_the_logit(open_parts):
     view.locator(".parts").press("End")
     expect(reading).to_contain_text(f"{before:.2f}".replace("-", "\N{MINUS SIGN}"))
     view.locator("select.other").select_option(index=2)
-    expect(view.locator(".sum")).to_contain_text("minus the logit of")
-    assert check_sum()[1] != before
+    expect(view.locator(".heads")).to_contain_text("minus the logit of")
+    after = check_sum()[1]
+    assert after != before
+    expect(view.locator(".sum b")).to_have_text(f"{after:+.2f}".replace("-", "\N{MINUS SIGN}"))
     expect(view.locator(".heads tbody td")).to_have_count(2 * 3)
+    # The bars, the heads and the table show the same layer; a click on a bar chooses it.
+    bars.nth(2).click()
+    expect(view.locator(".vd-strip [aria-pressed=true]")).to_have_text("1")
+    expect(view.locator(".column.chosen")).to_have_count(2)
+    expect(view.locator(".heads [aria-current] th")).to_have_text("layer 1")
+    expect(view.locator("#lens-patches .vd-said")).to_contain_text("after layer 1")
 
 
 def test_diagram_opens_parts_and_a_tab(inside):
@@ -391,6 +400,8 @@ def test_diagram_opens_parts_and_a_tab(inside):
     expect(diagram.locator(".strip").nth(1).locator("canvas")).to_have_count(2)  # a map per layer
     diagram.get_by_role("button", name="Patch embedding").click()
     expect(inside.locator("#filters .vd-cut")).to_have_count(28)
+    expect(inside.locator("#patches figure")).to_have_count(7)
+    expect(inside.locator("#patches")).to_contain_text("4 × 4 patches of 8 × 8 pixels")
     open_part(inside, "Architecture")
     inside.locator("#diagram").get_by_role("button", name="Classifier").press("Enter")
     why = inside.get_by_role("tab", name="Why this class?")
@@ -398,7 +409,7 @@ def test_diagram_opens_parts_and_a_tab(inside):
 
 
 def test_resnet_has_filters_and_notices_for_missing_parts(open_parts):
-    places = "lens", "head-effects", "positions", "epochs-inside", "one-head", "residual-stream"
+    places = ("layer-by-layer", "head-effects", "positions", "patches", "epochs-inside", "one-head")
     inside = open_parts("+".join([*places, "diagram", "filters"]), "resnet")
     for place in places:
         expect(inside.locator(f"#{place} .vd-notice")).to_contain_text(
@@ -417,16 +428,14 @@ def test_every_box_of_the_diagram_opens_its_part(inside):
     inside.set_viewport_size({"width": 1366, "height": 768})
     diagram = inside.locator("#diagram")
     for name, part in {
-        "Tokens and positions": "positions",
+        "Tokens and positions": "embeddings",
         "Multi-head self-attention": "one_head",
-        "Residual stream": "residual_stream",
-        "Logit lens": "lens",
+        "Residual stream": "layers",
+        "Logit lens": "layers",
     }.items():
         open_part(inside, "Architecture")
         diagram.get_by_role("button", name=name).click()
         expect(inside.locator(f"#part-{part}")).to_be_visible()
-    tops = inside.locator("#part label").evaluate_all("all => all.map((each) => each.offsetTop)")
-    assert len({*tops}) == 1  # all parts are in one line
 
 
 def test_url_opens_its_part_and_invalid_values_the_first(open_page, page_url):
@@ -442,12 +451,31 @@ def test_every_part_fits_a_phone(inside):
     inside.set_viewport_size({"width": 390, "height": 844})
     for part, title in {
         "diagram": "Architecture",
-        "residual_stream": "Residual stream",
-        "lens": "Logit lens",
-        "ablation": "Head ablation",
-        "positions": "Position embeddings",
-        "filters": "Patch embedding",
+        "embeddings": "Embeddings",
+        "one_head": "One head",
+        "layers": "Layer by layer",
+        "ablation": "Switch off",
     }.items():
         open_part(inside, title)
-        inside.locator(f"#part-{part} :is(.vd-said, .quiet)").first.wait_for()
+        expect(inside.locator("#part p")).not_to_have_text("")
+        inside.locator(f"#part-{part} :is(.flow, .vd-said, .quiet)").first.wait_for()
         assert fits_window(inside), part
+
+
+@pytest.mark.parametrize(
+    ("former", "place"),
+    [
+        ("section=inside&inside=filters", "#filters"),
+        ("section=inside&inside=positions", "#positions"),
+        ("section=inside&inside=lens", "#lens"),
+        ("section=inside&inside=residual_stream", "#residual-stream"),
+        ("section=inside&inside=ablation", "#head-effects"),
+        ("tab=data-patches&data.model=vit", "#patches"),
+    ],
+)
+def test_former_links_open_the_part_that_contains_the_view(open_page, page_url, former, place):
+    page = open_page(f"{page_url}?{former}")
+    expect(page.locator(place)).to_be_visible()
+    if "data.model" in former:
+        expect(page.locator("#model select")).to_have_value("vit")
+    page.wait_for_url(lambda url: former.rpartition("inside=")[2] not in url or "ablation" in url)

@@ -334,7 +334,7 @@ def test_unavailable_lessons_are_reported_and_progress_is_saved(open_page, small
     expect(catalog).to_contain_text("5 minutes · step 3 of 3")
     catalog.get_by_role("button", name="Continue: Our own").click()
     expect(panel(page).locator(".title")).to_have_text("Three")
-    page.locator("#data-sections").get_by_role("tab", name="Patches").click()
+    page.locator("#data-sections").get_by_role("tab", name="Augmentation").click()
     expect(panel(page).locator(".do")).to_have_class("do done")
 
 

@@ -1,4 +1,4 @@
-"""Per-class metrics, Calibration and Compare models in a real Chromium."""
+"""Per-class metrics and Compare models in a real Chromium."""
 
 import csv
 import io
@@ -197,7 +197,7 @@ def test_url_contains_chosen_classes_with_commas_but_no_default(open_page, serve
 def test_new_run_is_offered_when_the_tab_opens_again(open_page, serve_runs, tmp_path):
     make_run(tmp_path / "runs" / "first")
     page = open_page(serve_runs())
-    for name in ("Per-class metrics", "Calibration"):
+    for name in ("Per-class metrics", "Confusion matrix"):
         run = f"trained before {name}"
         open_tab(page, name)
         options = page.locator("#results-model option")
@@ -370,7 +370,7 @@ def test_diverged_run_is_reported_in_every_tab(open_views, view_runs, tmp_path):
     run = make_run(tmp_path / "runs" / "bad")
     broken = run.evaluation.probabilities * np.nan
     runs.write_evaluation(run.path, replace(run.evaluation, probabilities=broken))
-    places = ("per-class", "calibration", "model-scatter")
+    places = ("per-class", "model-scatter")
     page = open_views(view_runs(), "+".join(places))
     for place in places:
         notice = page.locator(f"#{place} .vd-notice:visible").first

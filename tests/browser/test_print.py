@@ -17,7 +17,6 @@ TABS = {
     "Per-class metrics": "#per-class .rows button",
     "Confusion matrix": "#confusion-matrix table",
     "Errors": "#errors-kinds button",
-    "Calibration": "#calibration svg",
     "Compare models": "#model-scatter svg",
 }
 LAPTOP, PHONE, PAPER, A4 = 1366, 390, 703, 794  # pixels; PAPER is A4 minus margins of 12 mm

@@ -26,6 +26,7 @@ from tests.support.factories import RESNET, TIMM, VIT, make_run
 from tests.support.serving import serve
 from tests.support.slow_models import MAX_SECONDS, SEED_HEADER
 from vitdemo.models import ModelSpec
+from vitdemo.page.state_keys import LARGEST_FILTERS, PRINCIPAL_COMPONENTS
 
 NUM_BURSTS = int(os.environ.get("VITDEMO_BURSTS", 12))
 NUM_SHORT = 4  # bursts without `--full`
@@ -48,13 +49,10 @@ SECTIONS = {
     "inside": "Inside the model",
 }
 PARTS = {
-    "lens": "Logit lens",
+    "layers": "Layer by layer",
     "one_head": "One head",
-    "residual_stream": "Residual stream",
-    "ablation": "Head ablation",
-    "positions": "Position embeddings",
-    "filters": "Patch embedding",
-    "epochs": "Across epochs",
+    "ablation": "Switch off",
+    "embeddings": "Embeddings",
     "diagram": "Architecture",
 }
 PREDICTIONS = "#answers .card:visible, #hands-answers .card:visible"
@@ -72,7 +70,7 @@ JS_READ_VIEW = """() => {
         model: document.querySelector("#model select")?.value ?? "",
         layer: Number(document.querySelector("#layer input[type=number]")?.value),
         section: read("#sections [role=tab][aria-selected=true]"),
-        part: read("#part label:has(input:checked)"),
+        part: find("#part select")[0]?.selectedOptions[0].textContent ?? "",
         photo: read("#picture .about"),
         predictions: read("[id$=answers] .cards"),
         drawn: last ? { run: last.run, layer: last.layer, source: last.source } : null,
@@ -90,7 +88,8 @@ JS_MAKE_CHANGES = """async (changes) => {
     const find = {
         image: (name) => named("#offers .tiles button", name),
         section: (name) => named("#sections [role=tab]", name),
-        part: (name) => named("#part label", name),
+        part: () => () => [...document.querySelectorAll("#part select")].find((element) =>
+            element.checkVisibility()),
         tab: (name) => named("#tabs [role=tab]", name),
         model: () => () => document.querySelector("#model select"),
         layer: () => () => document.querySelector("#layer input[type=range]"),
@@ -108,7 +107,7 @@ JS_MAKE_CHANGES = """async (changes) => {
         while (!(control = find[kind](value)())) await wait(10);
         let accepted = value;
         if (kind === "layer") accepted = control.disabled ? null : Number(enter(control, value));
-        else if (kind === "model") enter(control, value);
+        else if (kind === "model" || kind === "part") enter(control, value);
         else control.click();
         log.push({ seconds: (performance.now() - started) / 1000, kind, accepted });
     }
@@ -201,9 +200,12 @@ def choose_burst(dice: random.Random, state: ViewState) -> list[tuple[float, str
 
 def make_changes(page: Page, changes: list, state: ViewState, log: list[str]) -> ViewState:
     """Make the changes in the browser. Return the last state; `log` gets a line for each change."""
-    titles = {"section": SECTIONS, "part": PARTS}
     steps = [
-        {"pause": 1000 * pause, "kind": kind, "value": titles.get(kind, {}).get(value, value)}
+        {
+            "pause": 1000 * pause,
+            "kind": kind,
+            "value": SECTIONS[value] if kind == "section" else value,
+        }
         for pause, kind, value in changes
     ]
     made = page.evaluate(JS_MAKE_CHANGES, steps)
@@ -410,24 +412,24 @@ def test_a_choice_is_shown_again_if_an_earlier_value_may_hide_it(new_page, slow_
     new_page.wait_for_function("window.vitdemo?.store?.state.layer && window.drawn?.length")
     take = """() => {
         const { controls: { takeInput, takeUpdates }, store: { set, showControl } } = vitdemo;
-        set({ inside: "epochs" });
-        showControl("inside", { value: "epochs" });
-        const [{ value: before }] = takeUpdates(["inside"]); // gradio has not yet applied it
-        takeInput("inside", "ablation");
-        return [before, takeUpdates(["inside"])[0].value];
+        set({ filters: "The strongest filters" });
+        showControl("filters", { value: "The strongest filters" });
+        const [{ value: before }] = takeUpdates(["filters"]); // gradio has not yet applied it
+        takeInput("filters", "Principal components");
+        return [before, takeUpdates(["filters"])[0].value];
     }"""
-    assert new_page.evaluate(take) == ["epochs", "ablation"]
+    assert new_page.evaluate(take) == [LARGEST_FILTERS, PRINCIPAL_COMPONENTS]
     wait_until_idle(new_page)
 
 
 def test_the_pressed_button_counts_if_gradio_reads_an_earlier_value(new_page, slow_url):
-    new_page.goto(f"{slow_url}?model=deep&section=inside")
-    button = new_page.locator("#part").get_by_role("radio", name="Head ablation")
+    new_page.goto(f"{slow_url}?model=deep&section=inside&inside=embeddings")
+    button = new_page.get_by_role("radio", name=LARGEST_FILTERS)
     button.dispatch_event("input")
     take = """() => {
         const { controls: { takeInput, takeUpdates }, store: { state } } = vitdemo;
-        takeInput("inside", "diagram");
-        return [state.inside, takeUpdates(["inside"])[0].value];
+        takeInput("filters", "Principal components");
+        return [state.filters, takeUpdates(["filters"])[0].value];
     }"""
-    assert new_page.evaluate(take) == ["ablation", "ablation"]
+    assert new_page.evaluate(take) == [LARGEST_FILTERS, LARGEST_FILTERS]
     wait_until_idle(new_page)

@@ -109,7 +109,7 @@ def open_attention(page) -> None:
 
 
 def open_part(page, title: str, name: str) -> None:
-    page.locator("#part").get_by_role("radio", name=title, exact=True).check()
+    page.get_by_label("Part", exact=True).select_option(title)
     expect(page.locator(f"#part-{name}")).to_be_visible()
 
 
@@ -124,7 +124,7 @@ ACTIONS = {
     "section, second time": open_inside,
     "part with layers": lambda page: open_part(page, "One head", "one_head"),
     "layer in a part with layers": lambda page: fill_slider(page, "#layer", 3),
-    "part without layers": lambda page: open_part(page, "Position embeddings", "positions"),
+    "part without layers": lambda page: open_part(page, "Embeddings", "embeddings"),
     **{f"{name}, first time": lambda page, name=name: open_tab(page, name) for name in TABS},
     "back to Explore": open_explore_tab,
     "tab, second time": lambda page: open_tab(page, TABS[-1]),

@@ -57,7 +57,7 @@ def test_the_first_screen_shows_path_map_and_all_heads(page):
 
 @pytest.mark.parametrize(
     ("tab", "count"),
-    [("metrics", 3), ("confusion", 3), ("errors", 2), ("calibration", 2), ("compare", 1)],
+    [("metrics", 3), ("confusion", 3), ("errors", 2), ("compare", 1)],
 )
 def test_sections_of_results_show_only_their_menus(page, tab, count):
     open_view(page, f"?tab={tab}")
@@ -118,7 +118,7 @@ def test_the_headings_of_the_grid_of_heads_are_whole_in_teach_mode(lesson_page):
 
 def test_the_logit_lens_shows_all_layers_in_teach_mode(lesson_page):
     page = lesson_page
-    open_view(page, "?section=inside&inside=lens&model=finetune-deit-tiny", PROJECTOR)
+    open_view(page, "?section=inside&inside=layers&model=finetune-deit-tiny", PROJECTOR)
     table = page.locator("#lens .vd-strip")
     expect(table.locator("thead button")).to_have_count(13)
     panel = page.locator("#lesson .lesson").bounding_box()

@@ -23,11 +23,13 @@ def test_a_slow_stream_loses_no_response(open_page, slow_url):
 
 
 def test_a_model_chosen_while_a_section_opens_is_drawn(open_page, slow_url):
-    page = open_page(f"{slow_url}?inside=lens")
+    page = open_page(f"{slow_url}?inside=layers")
     wait_until_drawn(page)
     page.locator("#sections").get_by_role("tab", name="Inside the model").click()
     choose_model(page, "resnet")
-    expect(page.locator("#lens .vd-notice")).to_contain_text("'resnet' is not a Vision Transformer")
+    expect(page.locator("#layer-by-layer .vd-notice")).to_contain_text(
+        "'resnet' is not a Vision Transformer"
+    )
 
 
 def test_there_is_at_most_one_stream(open_page, page_url):

@@ -55,6 +55,7 @@ def test_an_uploaded_test_set_is_evaluated_and_shown_in_all_sections(tab, archiv
     expect(tab.locator("#results-other select")).to_have_value("same model, original test set")
     expect(tab.locator("#per-class")).to_contain_text("of 7 test images")
     expect(tab.locator("#paired-test")).to_contain_text("one on Group 2 and on the original")
+    expect(tab.locator("#calibration")).to_contain_text("one (original test set)")
     assert "results.tests=Group" in tab.url
     wait_until_idle(tab)
     tab.set_viewport_size({"width": 390, "height": 844})
@@ -63,8 +64,6 @@ def test_an_uploaded_test_set_is_evaluated_and_shown_in_all_sections(tab, archiv
 
     tab.locator("#results-sections").get_by_role("tab", name="Confusion matrix").click()
     expect(tab.locator("#confusion-matrix")).to_contain_text("differences of percentages")
-    tab.locator("#results-sections").get_by_role("tab", name="Calibration").click()
-    expect(tab.locator("#calibration")).to_contain_text("one (original test set)")
     tab.locator("#results-sections").get_by_role("tab", name="Errors").click()
     tab.locator("#errors-kinds").get_by_role("button", name="All images").click()
     images = tab.locator("#errors-pictures .pictures > *")

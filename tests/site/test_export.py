@@ -43,7 +43,7 @@ def test_views_of_the_layout_are_recorded(exported_site):
 
 
 def test_recorded_answers_are_those_of_the_payload_functions(exported_site, shown, tmp_path):
-    name = "logit_lens"
+    name = "layer_by_layer"
     image = list_images()[1]
     state = {"image": image, "model": "timm"}
     index = json.loads((exported_site / "data" / f"{name}.json").read_text("utf-8"))

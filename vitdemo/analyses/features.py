@@ -72,7 +72,19 @@ class FeatureSpace:
     purity: float
 
 
-EmbeddingPlane = tuple[FeatureSpace, np.ndarray]  # features, and their t-SNE positions (N, 2)
+@dataclass(frozen=True, eq=False)
+class EmbeddingPlane:
+    """A sample of test images with the t-SNE `places` (N, 2), 0 to 1, of its features.
+
+    The other fields describe the features, as in `FeatureSpace`; `dimension` is D.
+    """
+
+    name: str
+    sample: ImageSample
+    dimension: int
+    distance_ratio: float
+    purity: float
+    places: np.ndarray
 
 
 def ignore_progress(fraction: float | None, description: str) -> None:
@@ -199,10 +211,16 @@ def nearest_purity(distances: np.ndarray, labels: np.ndarray) -> float:
 def load_plane(
     context: AppContext, run: Run | None, max_images: int, report: ProgressReport
 ) -> EmbeddingPlane:
-    """Return a feature space and its t-SNE positions (N, 2), 0 to 1; see `load_feature_space`."""
+    """Compute the t-SNE map of a feature space, see `load_feature_space`; the result is cached."""
     found = load_feature_space(context, run, max_images=max_images, report=report)
     key = _cache_key(context, "plane", run, max_images)
-    return found, context.cache.get_or_compute(key, partial(_compute_tsne, found, report))
+    return context.cache.get_or_compute(key, partial(_compute_plane, found, report))
+
+
+def _compute_plane(space: FeatureSpace, report: ProgressReport) -> EmbeddingPlane:
+    places, dimension = _compute_tsne(space, report), space.features.shape[1]
+    found = space.name, space.sample, dimension, space.distance_ratio, space.purity
+    return EmbeddingPlane(*found, places)
 
 
 def load_planes(
@@ -226,14 +244,9 @@ def find_cached_planes(
     context: AppContext, run: Run | None, max_images: int
 ) -> list[EmbeddingPlane] | None:
     """Return the result of `load_planes` if it is in the cache, else None."""
-    found = [
-        tuple(
-            context.cache.get(_cache_key(context, kind, space, max_images))
-            for kind in ("space", "plane")
-        )
-        for space in (None, *([run] if run else []))
-    ]
-    return None if any(part is None for plane in found for part in plane) else found
+    spaces = (None, *([run] if run else []))
+    found = [context.cache.get(_cache_key(context, "plane", each, max_images)) for each in spaces]
+    return None if any(plane is None for plane in found) else found
 
 
 def _compute_tsne(space: FeatureSpace, report: ProgressReport) -> np.ndarray:

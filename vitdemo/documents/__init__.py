@@ -87,7 +87,7 @@ class PickList:
 
 @dataclass(frozen=True)
 class Download:
-    """Button with a `label` that saves `rows` as a CSV file; the rows are not drawn."""
+    """Rows that the page's menu Export saves as a CSV file with the name `label`; not drawn."""
 
     label: str
     file: str

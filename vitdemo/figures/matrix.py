@@ -1,6 +1,5 @@
-"""Figure of a confusion matrix, for reports and slides."""
+"""Figure of a confusion matrix, for reports."""
 
-import io
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,7 +9,6 @@ from matplotlib.figure import Figure
 
 from vitdemo.figures import DIVERGING_COLOURMAP, SEQUENTIAL_COLOURMAP, TEXT_COLOUR
 
-DPI = 200  # twice the resolution of a screen
 MAX_CLASSES_WITH_NUMBERS = 25  # maximum number of classes for which each cell shows its number
 
 
@@ -18,7 +16,6 @@ def plot_confusion_matrix(
     values: np.ndarray,
     texts: Sequence[Sequence[str]],
     classes: Sequence[str],
-    title: str,
     label: str,
     *,
     signed: bool = False,
@@ -38,7 +35,6 @@ def plot_confusion_matrix(
     figure = Figure(figsize=(side + 1.2, side), layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(values, cmap=colours, norm=norm)
-    axes.set_title(title, color=TEXT_COLOUR, parse_math=False)
     axes.set_xlabel("predicted class", color=TEXT_COLOUR)
     axes.set_ylabel("true class", color=TEXT_COLOUR)
     axes.set_xticks(range(c), classes, rotation=45, ha="right", parse_math=False)
@@ -55,10 +51,3 @@ def plot_confusion_matrix(
     bar.set_label(label, color=TEXT_COLOUR)
     bar.ax.tick_params(colors=TEXT_COLOUR)
     return figure
-
-
-def figure_to_png(figure: Figure) -> bytes:
-    """Encode a figure as the bytes of a PNG file."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=DPI)
-    return buffer.getvalue()

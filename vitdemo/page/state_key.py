@@ -28,6 +28,7 @@ class StateKey(Generic[T]):
         depends_on: keys on whose values the valid values depend.
         leader: key whose value is used while this key is empty.
         former: earlier names, which old links contain.
+        former_values: earlier values in old links -> the new values.
         in_url: whether the URL contains the value.
         is_kept: whether the value is kept when a link opens another view.
     """
@@ -42,6 +43,7 @@ class StateKey(Generic[T]):
     depends_on: tuple["StateKey", ...] = ()
     leader: "StateKey | None" = None
     former: tuple[str, ...] = ()
+    former_values: Mapping[str, str] = field(default_factory=dict, hash=False)
     in_url: bool = True
     is_kept: bool = False
 
@@ -62,6 +64,7 @@ class StateKey(Generic[T]):
             "help": self.help,
             "leader": self.leader and self.leader.name,
             "former": self.former,
+            "formerValues": self.former_values,
             "inUrl": self.in_url,
             "isKept": self.is_kept,
         }
@@ -69,23 +72,18 @@ class StateKey(Generic[T]):
 
 @dataclass(frozen=True)
 class TextKey(StateKey[str]):
-    """A text, for example the name of a run. The payload function checks the text.
-
-    Old links contain `former_values`, which map to the new ones.
-    """
+    """A text, for example the name of a run. The payload function checks the text."""
 
     kind = "text"
     start: str = ""
     _: KW_ONLY
     max_length: int = MAX_TEXT_LENGTH
-    former_values: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def read(self, value: object) -> str:
         return value[: self.max_length] if isinstance(value, str) else self.start
 
     def describe(self) -> dict:
-        texts = {"maxLength": self.max_length, "formerValues": self.former_values}
-        return {**super().describe(), **texts}
+        return {**super().describe(), "maxLength": self.max_length}
 
 
 @dataclass(frozen=True)

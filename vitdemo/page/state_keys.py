@@ -21,7 +21,7 @@ MAX_PAGES = 100_000
 
 IMAGE = TextKey("image", None, in_url=False)  # object; URL: `picture`, `crop`
 MODEL = TextKey(
-    "model", None, label="Model", element="model", in_url=False
+    "model", None, label="Model", element="model", former=("data.model",), in_url=False
 )  # the store reads the model from the URL
 LAYER = NumberKey(
     "layer",
@@ -35,7 +35,10 @@ LAYER = NumberKey(
 )
 RUNS_STAMP = TextKey("models", None, in_url=False)  # stamp of the list of runs
 UNAVAILABLE_MODEL = TextKey("unavailable", in_url=False)  # name of a chosen run without weights
-TAB = TextKey("tab", former_values={"look": "explore"})
+TAB = TextKey(
+    "tab",
+    former_values={"look": "explore", "data-patches": "explore", "calibration": "metrics"},
+)
 SECTION = TextKey("section", former_values={"why": "class-attribution", "side": "heads"})
 RESULTS_SECTION = TextKey("results")
 
@@ -217,16 +220,17 @@ PART = ChoiceKey(
     "diagram",
     choices={
         "diagram": "Architecture",
-        "filters": "Patch embedding",
-        "positions": "Position embeddings",
+        "embeddings": "Embeddings",
         "one_head": "One head",
-        "ablation": "Head ablation",
-        "residual_stream": "Residual stream",
-        "lens": "Logit lens",
+        "layers": "Layer by layer",
+        "ablation": "Switch off",
         "epochs": "Across epochs",
     },
     label="Part",
-    element="part",
+    former_values={
+        **dict.fromkeys(("filters", "positions"), "embeddings"),
+        **dict.fromkeys(("lens", "residual_stream"), "layers"),
+    },
 )
 PRINCIPAL_COMPONENTS, LARGEST_FILTERS = "Principal components", "The strongest filters"
 SHOWN_FILTERS = ChoiceKey(
@@ -464,7 +468,6 @@ ROBUSTNESS_IMAGES = NumberKey(
 
 # --- Data ---
 
-PATCHES_MODEL = TextKey("data.model", label="Model", element="patches-model")
 RECIPE = TextKey("data.recipe", label="Recipe", element="recipe")
 AUGMENTATION_SEED = NumberKey("data.seed", 0, low=0, high=2**31 - 1, label="Seed", element="seed")
 FEATURES_MODEL = TextKey("data.features", label="Model", element="similar-model")

@@ -4,7 +4,6 @@ import { LANGUAGE } from "./generated.js";
 
 export const CANCEL = "Cancel";
 export const CLOSE_CAMERA = "Close camera";
-export const DOWNLOAD_CSV = "Download CSV";
 export const INTERRUPTED = "The connection to the server was lost. Try again.";
 export const MAP_FILE = "{run} {map}";
 export const OPEN_CAMERA = "Open camera";

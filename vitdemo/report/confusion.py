@@ -118,13 +118,12 @@ def cell_texts(matrix: ConfusionCells) -> list[list[str]]:
     return [[matrix.cell_text(i, j) for j in c] for i in c]
 
 
-def plot_cells(matrix: ConfusionCells, title: str = ""):
+def plot_cells(matrix: ConfusionCells):
     """Return a matplotlib figure of the matrix, with the text of each cell."""
     return plot_confusion_matrix(
         np.where(np.eye(len(matrix.classes)) * matrix.errors_only, 0, matrix.values),
         cell_texts(matrix),
         matrix.classes,
-        title,
         "images" if matrix.unit == COUNTS else UNITS[matrix.unit].lower(),
         signed=matrix.other is not None,
     )

@@ -56,7 +56,6 @@ class StateLister:
             keys.EXPLAINED_CLASS: self.list_classes,
             keys.RESULTS_MODEL: lambda state: [run.name for run in context.evaluated_runs()],
             keys.OTHER_MODEL: self.list_other_models,
-            keys.PATCHES_MODEL: lambda state: self.models,
             keys.LESSON: lambda state: [each.name for each in read_lessons(LESSONS)[0]],
             keys.ABLATION_BASELINE: lambda state: ["", *find_ablations(context.list_runs()[0])],
         }

@@ -7,14 +7,12 @@ import time
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
-from tests.support.factories import RESNET, make_context, make_run, write_noise_images
+from tests.support.factories import make_context, make_run, write_noise_images
 from vitdemo.analyses import class_statistics, feature_time, features
 from vitdemo.data import MISSING_DATASET
-from vitdemo.errors import DataError, ImageError, RunError
-from vitdemo.page.bridge import load_square
-from vitdemo.page.data import augmentation, classes, patches, similar_images
+from vitdemo.errors import DataError
+from vitdemo.page.data import augmentation, classes, similar_images
 from vitdemo.page.data.classes import examples
 from vitdemo.page.data.download import DatasetDownload
 from vitdemo.page.image_sources import ImageRequest
@@ -81,33 +79,6 @@ def test_classes_have_their_counts_and_notes(context):
     assert [cell["value"] for cell in rows[0][1:]] == [5, 9]
 
 
-def test_patches_are_those_of_the_chosen_or_the_first_model(context):
-    found = patches.payload(context, make_state(model="timm"))
-    assert found.controls["data.model"]["value"] == "timm"
-    run = context.find_run("timm")
-    expected = patches.patch_blocks(context, run, load_square(context, PHOTO))
-    assert list_texts(found.data)[0] == expected[0].text
-    menu = patches.payload(context, make_state(model="gone")).controls["data.model"]
-    assert menu["value"] == context.explainable_runs()[0].name
-    with pytest.raises(ImageError, match="No image is chosen"):
-        patches.payload(context, make_state(None))
-
-
-def test_patches_need_a_vision_transformer(context, tmp_path):
-    run = make_run(tmp_path / "resnet", RESNET)
-    with pytest.raises(RunError, match="has no patches"):
-        patches.patch_blocks(make_context(tmp_path), run, Image.new("RGB", (9, 9)))
-    with pytest.raises(RunError, match="There is no trained model"):
-        patches.payload(make_context(tmp_path / "none"), make_state())
-
-
-def test_patches_tile_the_image():
-    image = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
-    tiles = patches.split_patches(image, (4, 4))
-    assert tiles.shape == (4, 4, 4, 4, 3)
-    assert np.array_equal(tiles[2, 1], image[8:12, 4:8])
-
-
 def test_recipes_of_available_models_with_augmentation_come_first(tmp_path):
     augmented, plain = "vit-plain-cpu-augmented", "first-steps"
     assert (RECIPES[augmented].policy, RECIPES[plain].policy) == ("trivial", "none")
@@ -154,9 +125,9 @@ def test_maps_are_shown_once_the_task_has_computed_them(context):
     found = similar_images.maps_payload(context, state).data
     planes = features.load_planes(context, context.find_run("vit"), 200)
     assert [plane["name"] for plane in found["planes"]] == ["Raw pixels", "vit"]
-    for plane, (_, places) in zip(found["planes"], planes, strict=True):
-        np.testing.assert_allclose(plane["places"], places, atol=1e-4)
-    sample = planes[0][0].sample
+    for shown, plane in zip(found["planes"], planes, strict=True):
+        np.testing.assert_allclose(shown["places"], plane.places, atol=1e-4)
+    sample = planes[0].sample
     assert found["numbers"] == sample.indices.tolist()
     assert found["classes"] == ["<b>ant", "bee"]
     opening = {"source": "test:", "model": "vit", "unavailable": "", "section": "heads"}

@@ -13,9 +13,8 @@ from vitdemo.page.bridge import describe_control
 from vitdemo.page.components.run_choice import RunChoice, group_runs
 from vitdemo.page.feature import ViewData
 from vitdemo.page.kit import NO_EVALUATION_MESSAGE
-from vitdemo.page.results import calibration
 from vitdemo.page.results.confusion_matrix import matrix_payload
-from vitdemo.page.results.per_class_metrics import classes, curves, pair
+from vitdemo.page.results.per_class_metrics import calibration, classes, curves, pair
 from vitdemo.page.state_keys import OTHER_MODEL
 from vitdemo.page.view_state import ViewState
 
@@ -169,39 +168,39 @@ def test_curves_of_two_models_have_the_same_colour(context):
 def test_calibration_is_described_for_the_chosen_run(context):
     found = calibration.payload(context, make_state("second"))
     error = compute_calibration_report(context.find_run("second")).reliability.calibration_error
-    sentence, _, folded, about = found.data
+    sentence, _, folded, about = found
     assert f"its calibration error is **{100 * error:.2f} percentage" in sentence["text"]
     assert sentence["text"].startswith("second is **overconfident")
     assert folded["pieces"][0]["file"] == "second-calibration"
     assert f"Its calibration error is **{100 * error:.2f} perc" in about["pieces"][1]["text"]
     assert "python train.py evaluate" in about["pieces"][2]["text"]  # no validation predictions
-    groups = group_runs(context.evaluated_runs())
-    menu = {"props": {"groups": groups, "warning": ""}, "value": "second"}
-    assert found.controls["results.model"] == menu
-    assert read_menus(calibration.payload(context, make_state("gone")))["results.model"] == "best"
 
 
 @pytest.mark.parametrize(("chosen", "expected"), [("", "second"), ("best", "best")])
 def test_results_show_the_model_of_explore(context, chosen, expected):
-    found = calibration.payload(context, ViewState(None, "second", {"results.model": chosen}))
-    assert read_menus(found)["results.model"] == expected
+    state = ViewState(None, "second", {"results.model": chosen})
+    found = classes.payload(context, state)
+    groups = group_runs(context.evaluated_runs())
+    menu = {"props": {"groups": groups, "warning": ""}, "value": expected}
+    assert found.controls["results.model"] == menu
+    assert calibration.payload(context, state)[0]["text"].startswith(f"{expected} ")
 
 
 def test_page_without_evaluated_runs_shows_how_to_evaluate(tmp_path):
     context, state = make_context(tmp_path), make_state("")
-    for payload in (classes.payload, calibration.payload):
-        found = payload(context, state)
-        assert read_notice(found) == NO_EVALUATION_MESSAGE
-        assert set(read_menus(found).values()) == {""}
+    found = classes.payload(context, state)
+    assert read_notice(found) == NO_EVALUATION_MESSAGE
+    assert set(read_menus(found).values()) == {""}
     assert pair.payload(context, state) == curves.payload(context, state).data == []
+    assert calibration.payload(context, state) == []
 
 
 def test_diverged_run_is_reported_once_per_tab(diverged):
     state = make_state("bad")
-    for payload in (classes.payload, calibration.payload):
-        found = payload(diverged, state)
-        assert "The evaluation of 'bad' cannot be used: NaN" in read_notice(found)
+    found = classes.payload(diverged, state)
+    assert "The evaluation of 'bad' cannot be used: NaN" in read_notice(found)
     assert pair.payload(diverged, state) == curves.payload(diverged, state).data == []
+    assert calibration.payload(diverged, state) == []
 
 
 def test_empty_menu_of_runs_has_an_empty_text_as_its_initial_value(context):

@@ -99,7 +99,7 @@ def test_all_sections_show_the_chosen_test_set(tested):
     assert square.info["true class"] in CLASS_COUNTS
     kinds = tested.read("errors_kinds").data
     assert [chip["count"] for chip in kinds["chips"] if chip["pick"] == "all"] == [7]
-    assert "one (original test set)" in str(tested.read("calibration").data)
+    assert "one (original test set)" in str(tested.read("calibration"))
     scatter = tested.read("model_scatter")
     assert {model["name"] for model in [*scatter["models"], *scatter["failed"]]} == {"one", "two"}
     accuracy = compare_test_sets(tested.context, tests)[0].accuracy

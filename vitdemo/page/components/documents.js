@@ -1,19 +1,12 @@
 // Documents: the blocks of vitdemo/documents, each drawn with the function of its kind.
-import { markup, nothing, render } from "../markup.js";
+import { makeElement, markup, nothing, render } from "../markup.js";
 import { define } from "../store.js";
+import { offerExports } from "./exports.js";
 import { drawLazily } from "./lazy.js";
 import { drawStroke } from "./line_plots.js";
 import { drawMapRow } from "./maps.js";
 import { drawImageRow } from "./pictures.js";
-import {
-  drawActionButton,
-  drawMarkdown,
-  drawNotice,
-  formatChange,
-  formatCsv,
-  formatProbability,
-  saveText,
-} from "./shared.js";
+import { drawMarkdown, drawNotice, formatChange, formatCsv, formatProbability, saveText } from "./shared.js";
 import { drawTable } from "./table.js";
 
 const drawLegendLine = ({ label, colour, dashed }) =>
@@ -29,7 +22,9 @@ function drawFigure({ title, label, svg, lines = [], caption }) {
 
 function drawDownload({ label, file, header, rows = [] }) {
   const save = () => saveText(formatCsv([header, ...rows]), `${file}.csv`, "text/csv");
-  return markup`<p class="save">${drawActionButton(label, save)}</p>`;
+  const place = makeElement(markup`<i hidden></i>`);
+  offerExports(place, () => ({ name: label, formats: { CSV: save } }));
+  return place;
 }
 
 // Row of a class: probability before (thin bar) and now (thick bar), and the difference.

@@ -19,7 +19,7 @@ export function formatSigned(value, digits = 2) {
   return (Number(text) === 0 ? "" : value > 0 ? "+" : "−") + text;
 }
 
-// `rows` are { name, cells }, `columns` are the cells of the head, `corner` is the first heading.
+// `rows` are { name, cells, isCurrent }, `columns` are the cells of the head, `corner` is the first heading.
 // A cell is { text, label, rgb, pick, pressed }; `choose` is called with the pick of its button.
 export function drawGrid({ caption, corner = null, columns = [], rows, look = "", style = null }, choose) {
   const buttons = [...columns, ...rows.flatMap(({ cells }) => cells)].filter(({ pick }) =>
@@ -42,8 +42,10 @@ export function drawGrid({ caption, corner = null, columns = [], rows, look = ""
     cell.pick === undefined
       ? markup`<td title=${cell.label ?? nothing} style=${formatStyle(cell)}>${cell.text}</td>`
       : markup`<td>${drawButton(cell)}</td>`;
-  const drawRow = ({ name, cells }) =>
-    markup`<tr>${name ? markup`<th scope="row">${name}</th>` : nothing}${cells.map(drawCell)}</tr>`;
+  const drawRow = ({ name, cells, isCurrent }) =>
+    markup`<tr aria-current=${isCurrent ? "true" : nothing}>${
+      name ? markup`<th scope="row">${name}</th>` : nothing
+    }${cells.map(drawCell)}</tr>`;
   const first = corner ? markup`<th scope="col">${corner}</th>` : markup`<td></td>`;
   const heads = markup`<thead><tr>${corner === null ? nothing : first}${
     columns.map(drawHeadCell)
@@ -51,7 +53,7 @@ export function drawGrid({ caption, corner = null, columns = [], rows, look = ""
   // Without buttons, the keyboard scrolls the table itself.
   return markup`<div class="vd-scroll" tabindex=${buttons.length ? nothing : 0} style=${style ?? nothing}>
     <table class="vd-cells ${look}" @focusin=${keys.focus} @keydown=${keys.press}>
-      <caption>${caption}</caption>
+      ${caption ? markup`<caption>${caption}</caption>` : nothing}
       ${columns.length ? heads : nothing}
       <tbody>${rows.map(drawRow)}</tbody>
     </table>
@@ -86,6 +88,8 @@ export const drawFoldedGrid = (title, corner, lines) =>
 export const drawCaption = (text, label = "") =>
   markup`<p class="vd-said">${label ? markup`<b class="vd-badge">${label}</b> ` : nothing}${text}</p>`;
 
-// A caption that is hidden until the user opens it.
-export const drawAbout = (text) =>
-  markup`<details class="vd-numbers"><summary>About</summary>${drawCaption(text)}</details>`;
+// Paragraphs that are hidden until the user opens them.
+export const drawAbout = (...texts) =>
+  markup`<details class="vd-numbers"><summary>About</summary>${
+    texts.map((text) => drawCaption(text))
+  }</details>`;

@@ -14,7 +14,7 @@
 // A line is { run, name, x: [...], y: [...], colour, dashed, faint, sign, points: draw a dot at every point,
 // read: include it in the readings, epochs: [...] or null }.
 import { makeElement, markup, nothing, render, shapes } from "../markup.js";
-import { DOWNLOAD_CSV } from "../texts.js";
+import { offerExports } from "./exports.js";
 import { drawNotice, formatCsv, saveText } from "./shared.js";
 import { drawTable } from "./table.js";
 
@@ -231,12 +231,10 @@ export function createLinePlots(root, { listen = () => {}, hasSlider = true } = 
   render(
     markup`<div class="problem"></div><div class="legend"></div><p class="note"></p>${
       hasSlider ? readerMarkup : nothing
-    }<div class="plots"></div><p class="save"><button type="button" class="csv">${DOWNLOAD_CSV}</button></p>`,
+    }<div class="plots"></div>`,
     root,
   );
-  const [problem, legend, note, plots, saving] = [...root.children].filter((each) =>
-    each.tagName !== "LABEL"
-  );
+  const [problem, legend, note, plots] = [...root.children].filter((each) => each.tagName !== "LABEL");
   const slider = hasSlider ? root.querySelector(".reader") : makeElement(readerMarkup);
   const [title, reader] = slider.children;
   let drawn = {}; // the drawn payload
@@ -288,14 +286,11 @@ export function createLinePlots(root, { listen = () => {}, hasSlider = true } = 
     title.textContent = `Show values at ${x ?? ""}`;
     reader.max = Math.max(0, places.length - 1);
     if (x) showValues(places.includes(before) ? before : "");
-    saving.hidden = !drawn.csv;
   }
 
   reader.addEventListener("input", () => choose(places[Number(reader.value)]));
-  saving.firstElementChild.addEventListener(
-    "click",
-    () => saveText(formatCsv(drawn.csv.rows), drawn.csv.name, "text/csv"),
-  );
+  const save = () => saveText(formatCsv(drawn.csv.rows), drawn.csv.name, "text/csv");
+  offerExports(root, () => drawn.csv && { name: "Values of all plots", formats: { CSV: save } });
   draw(null);
   new ResizeObserver(() => {
     if (root.clientWidth && getWidthClass(root.clientWidth) !== windowClass) draw(drawn);

@@ -1,7 +1,8 @@
-// Table of table.py: sorted by a click on a column's name, copied as Markdown, saved as CSV.
+// Table of table.py, sorted by a click on a column's name. The menu Export saves it as CSV, or copies it as Markdown.
 import { markup, nothing, render } from "../markup.js";
-import { DOWNLOAD_CSV, fill } from "../texts.js";
-import { copyText, drawActionButton, formatCsv, saveText } from "./shared.js";
+import { fill } from "../texts.js";
+import { offerExports } from "./exports.js";
+import { copyText, formatCsv, formatFileName, saveText } from "./shared.js";
 
 const NEXT = { none: "ascending", ascending: "descending", descending: "none" };
 const collator = new Intl.Collator("en", { numeric: true });
@@ -89,18 +90,24 @@ function formatMarkdown(columns, rows) {
   ) + "\n";
 }
 
-// Buttons that copy and save the table. `showMessage` is called with a message about the copy, which is then shown as
-// `told`.
-function drawTools(file, columns, rows, told, showMessage) {
+// The title of a table: of its fold, or the last heading before it.
+function findTitle(table) {
+  const fold = table.closest("details")?.querySelector("summary");
+  const headings = [...(table.closest("[role=tabpanel], .tabitem") ?? document).querySelectorAll("h2")];
+  const isBefore = (each) => each.compareDocumentPosition(table) & Node.DOCUMENT_POSITION_FOLLOWING;
+  return (fold ?? headings.findLast(isBefore))?.textContent.trim() ?? "Table";
+}
+
+// The exports of a table, for the menu Export.
+function describeExports(table, file, columns, rows) {
+  const name = findTitle(table);
+  const path = file || `vitdemo-${formatFileName(name)}`;
+  const save = () => saveText(formatCsv(makeCsvRows(columns, rows)), `${path}.csv`, "text/csv");
   async function copy() {
-    const isCopied = await copyText(formatMarkdown(columns, rows), `${file}.md`, "text/markdown");
-    showMessage(isCopied ? "Copied." : `Saved as ${`${file}.md`}.`);
+    const isCopied = await copyText(formatMarkdown(columns, rows), `${path}.md`, "text/markdown");
+    return isCopied ? "Copied." : `Saved as ${path}.md.`;
   }
-  const save = () => saveText(formatCsv(makeCsvRows(columns, rows)), `${file}.csv`, "text/csv");
-  return markup`<div class="vd-tools">
-    ${drawActionButton("Copy as Markdown", copy)} ${drawActionButton(DOWNLOAD_CSV, save)}
-    <span class="vd-told" role="status">${told ?? ""}</span>
-  </div>`;
+  return { name, formats: { CSV: save, Markdown: copy } };
 }
 
 const drawExplanations = (pairs) =>
@@ -124,7 +131,6 @@ class DataTable extends HTMLElement {
 
   set value(value) {
     this.draw = () => this.#draw(value);
-    delete this.#order.told;
     this.draw();
   }
 
@@ -161,7 +167,7 @@ class DataTable extends HTMLElement {
       ...columns.filter(({ help }) => help).map(({ label, help }) => [label, help]),
       ...(value.terms ?? []),
     ];
-    const all = [...sorted, ...feet];
+    offerExports(this, () => describeExports(this, value.file, columns, [...sorted, ...feet]));
     render(
       markup`<div class=${value.tall ? "vd-scroll vd-tall" : "vd-scroll"} tabindex="0">
         <table class="vd-table">
@@ -171,11 +177,6 @@ class DataTable extends HTMLElement {
         </table>
       </div>
       ${folded.size ? this.#drawFoldButton(value.folded_label) : nothing}
-      ${
-        value.file
-          ? drawTools(value.file, columns, all, this.#order.told, (told) => this.#change({ told }))
-          : nothing
-      }
       ${pairs.length ? drawExplanations(pairs) : nothing}`,
       this,
     );

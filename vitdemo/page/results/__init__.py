@@ -8,7 +8,6 @@ from vitdemo.page.components.run_choice import RunChoice, group_runs
 from vitdemo.page.feature import Feature, PageSetup, merge_features
 from vitdemo.page.kit import NO_OTHER_MODEL_LABEL
 from vitdemo.page.results import (
-    calibration,
     compare,
     confusion_matrix,
     errors,
@@ -21,11 +20,10 @@ SECTIONS = {  # section id, also a value of the URL parameter `tab` -> title and
     "metrics": ("Per-class metrics", per_class_metrics),
     "confusion": ("Confusion matrix", confusion_matrix),
     "errors": ("Errors", errors),
-    "calibration": ("Calibration", calibration),
     "compare": ("Compare models", compare),
 }
 ON_CHOSEN_TEST_SET = (
-    *(per_class_metrics.FEATURE, confusion_matrix.FEATURE, errors.FEATURE, calibration.FEATURE),
+    *(per_class_metrics.FEATURE, confusion_matrix.FEATURE, errors.FEATURE),
     compare.TEST_SET_FEATURE,
 )
 FEATURE = merge_features(
@@ -41,6 +39,7 @@ def build(setup: PageSetup) -> Feature:
         setup.controls.add(keys.RESULTS_MODEL, RunChoice, groups, "")
         setup.controls.add(keys.OTHER_MODEL, RunChoice, groups, nobody=NO_OTHER_MODEL_LABEL)
         user_test_sets = test_set.build(setup)
+        add_view("export_menu", elem_id="results-export")
     with gr.Tabs(elem_id="results-sections", overflow_behavior="wrap") as setup.sections[TAB_ID]:
         for name, (title, section) in SECTIONS.items():
             with gr.Tab(title, id=name):

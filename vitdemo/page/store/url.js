@@ -37,12 +37,13 @@ const parseNames = (text) =>
   text.split(",").map((name) => name.replaceAll("%2C", ",").replaceAll("%25", "%"));
 
 // Parse the text of a URL for a state key; undefined if it is invalid.
-function parseText(name, text) {
+function parseText(name, given) {
   const { kind, low, high, step, choices, maxLength, formerValues } = keys[name];
+  const text = Object.hasOwn(formerValues, given) ? formerValues[given] : given;
   if (kind === "flag") return { true: true, false: false }[text];
   if (kind === "choice") return choices.find((value) => String(value) === text);
   if (kind === "names") return text ? parseNames(text) : undefined;
-  if (kind === "text") return formerValues[text] ?? text.slice(0, maxLength);
+  if (kind === "text") return text.slice(0, maxLength);
   const number = Number(text);
   const isValid = text.trim() && number >= low && number <= high && (step !== 1 || Number.isInteger(number));
   return isValid ? number : undefined;
@@ -77,6 +78,9 @@ export function readQuery(search = window.location.search) {
   }
   if (query.get("section") === "side") found.compare = true; // a former section
   if (query.get("inside") === "distance") Object.assign(found, { section: "heads", order: "distance" }); // a former part
+  if (query.get("tab") === "data-patches") {
+    Object.assign(found, { section: "inside", inside: "embeddings" }); // an old link
+  }
   const layer = Math.round(Number(query.get("layer") ?? 0));
   if (layer > 0 && Number.isFinite(layer)) found.layer = layer;
   return found;

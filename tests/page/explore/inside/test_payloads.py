@@ -15,15 +15,16 @@ from tests.support.factories import (
 from vitdemo.analyses.head_ablation import compute_head_effects, predict_without_heads
 from vitdemo.analyses.weights import PatchFilters
 from vitdemo.data.cifar10 import CLASSES as CIFAR10
-from vitdemo.errors import RunError, Stopped
+from vitdemo.errors import ImageError, RunError, Stopped
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import load_square
 from vitdemo.page.explore.inside import (
     head_ablation,
-    logit_lens,
     patch_embedding,
+    patches,
     positions,
 )
+from vitdemo.page.explore.inside.layer_by_layer import lens
 from vitdemo.page.image_sources import ImageRequest
 from vitdemo.page.view_state import ViewState
 
@@ -50,18 +51,16 @@ def random_probabilities(*shape, seed=0):
 
 
 def test_short_names_are_the_shortest_unique_prefixes():
-    assert " ".join(logit_lens.abbreviate_names(CIFAR10)) == "ai au bi ca de do fr ho sh tr"
-    assert logit_lens.abbreviate_names(["cart", "carp", "dog"]) == ["cart", "carp", "dog"]
-    assert logit_lens.abbreviate_names(["spider monkey", "spider web"]) == ["0", "1"]
+    assert " ".join(lens.abbreviate_names(CIFAR10)) == "ai au bi ca de do fr ho sh tr"
+    assert lens.abbreviate_names(["cart", "carp", "dog"]) == ["cart", "carp", "dog"]
+    assert lens.abbreviate_names(["spider monkey", "spider web"]) == ["0", "1"]
 
 
 def test_ten_classes_have_fixed_and_distinct_colours():
-    assert logit_lens.assign_class_colours(random_probabilities(3, 4, 10)) == list(
-        logit_lens.CLASS_COLOURS
-    )
+    assert lens.assign_class_colours(random_probabilities(3, 4, 10)) == list(lens.CLASS_COLOURS)
     distances = [
         sum(abs(int(a[i : i + 2], 16) - int(b[i : i + 2], 16)) for i in (1, 3, 5))
-        for a, b in itertools.combinations(logit_lens.CLASS_COLOURS, 2)
+        for a, b in itertools.combinations(lens.CLASS_COLOURS, 2)
     ]
     assert len(distances) == 45 and min(distances) > 60
 
@@ -70,14 +69,14 @@ def test_most_predicted_classes_get_colours_and_strips():
     patches = np.zeros((1, 30, 1000))
     predicted = np.repeat([7, 300, *range(500, 515)], [9, 6, *[1] * 15])
     patches[0, np.arange(30), predicted] = 1
-    colours = logit_lens.assign_class_colours(patches)
-    assert len(colours) == 1000 and colours.count(logit_lens.CLASS_COLOURS[-1]) == 1000 - 9
-    assert (colours[7], colours[300]) == logit_lens.CLASS_COLOURS[:2]
+    colours = lens.assign_class_colours(patches)
+    assert len(colours) == 1000 and colours.count(lens.CLASS_COLOURS[-1]) == 1000 - 9
+    assert (colours[7], colours[300]) == lens.CLASS_COLOURS[:2]
     predictions = np.zeros((3, 100))  # classes of the last layer come first
     predictions[[0, 1, 2, 2], [40, 50, 60, 50]] = 0.9, 0.8, 0.7, 0.1
-    selected = logit_lens.select_classes(predictions)
+    selected = lens.select_classes(predictions)
     assert len(selected) == 8 and selected[:2] == [60, 50] and 40 in selected
-    assert logit_lens.select_classes(predictions[:, :10]) == list(range(10))
+    assert lens.select_classes(predictions[:, :10]) == list(range(10))
 
 
 @pytest.mark.parametrize("classes", [CIFAR10, [f"class {i}" for i in range(40)]])
@@ -85,7 +84,7 @@ def test_lens_payload_contains_every_layer_and_patch(classes):
     L, P, C = 2, 4, len(classes)
     predictions = random_probabilities(L + 1, C)
     patches = random_probabilities(L + 1, P, C, seed=1)
-    payload = logit_lens.describe_predictions(classes, predictions, patches)
+    payload = lens.describe_predictions(classes, predictions, patches)
     shown = [classes.index(name) for name in payload["classes"]]
     assert len(shown) == (10 if C == 10 else 8)
     np.testing.assert_allclose(payload["answers"], predictions[:, shown], atol=1e-6)
@@ -177,3 +176,23 @@ def test_filter_tiles_have_numbers_and_channels_last():
     assert found["sheet"].pixels[1, 2].tolist() == [255, 0, 0]  # lower left of the second tile
     found = patch_embedding.describe_filters(kernels, keys.PRINCIPAL_COMPONENTS)
     assert found["numbers"] == [0.25]
+
+
+def test_patches_are_those_of_the_model(context):
+    run, image = context.find_run("vit"), load_square(context, CAT)
+    expected = patches.patch_blocks(context, run, image)
+    found = patches.payload(context, ViewState(CAT, "vit"))
+    assert [block["kind"] for block in found] == ["Heading", "Text", "ImageRow", "Details"]
+    assert found[1]["text"] == expected[1].text
+    assert len(found[2]["items"]) == 1 + 3 + patches.COMPONENT_COUNT
+    with pytest.raises(ImageError, match="No image is chosen"):
+        patches.payload(context, ViewState(None, "vit"))
+    with pytest.raises(RunError, match="has no patches"):
+        patches.payload(context, ViewState(CAT, "resnet"))
+
+
+def test_patches_tile_the_image():
+    image = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    tiles = patches.split_patches(image, (4, 4))
+    assert tiles.shape == (4, 4, 4, 4, 3)
+    assert np.array_equal(tiles[2, 1], image[8:12, 4:8])

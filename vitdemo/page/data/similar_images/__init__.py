@@ -35,6 +35,7 @@ from vitdemo.analyses.features import (
     load_planes,
     load_sample,
 )
+from vitdemo.analyses.tsne_file import read_planes
 from vitdemo.context import AppContext
 from vitdemo.documents import DocumentBlock, Heading, Text
 from vitdemo.documents.images import (
@@ -97,15 +98,24 @@ def build(setup: PageSetup) -> None:
 
 @needs(keys.FEATURES_MODEL, keys.TSNE_IMAGES)
 def maps_payload(context: AppContext, state: ViewState) -> ViewData:
-    """Return the maps if they are in the cache, and the models to choose from."""
+    """Return the maps if they are in the cache or stored, and the models to choose from."""
     context.open_dataset()
-    run = read_run(context, state)
-    planes = find_cached_planes(context, run, read_count(state))
+    run, count = read_run(context, state), read_count(state)
+    planes = find_cached_planes(context, run, count) or find_stored_planes(context, run, count)
     menu = describe_run_choices(
         context.trained_runs(), run.name if run else "", state[keys.FEATURES_MODEL]
     )
     data = planes_to_payload(context, run, planes) if planes else describe_time(context, run, state)
     return ViewData(data, {keys.FEATURES_MODEL.name: menu})
+
+
+def find_stored_planes(
+    context: AppContext, run: Run | None, count: int
+) -> list[EmbeddingPlane] | None:
+    """Return the maps in the folder of the run; these have the largest sample."""
+    if run is None or count != MAX_SAMPLE_SIZE:
+        return None
+    return context.cache.call(read_planes, run, load_sample(context, count))
 
 
 def describe_time(context: AppContext, run: Run | None, state: ViewState) -> dict:
@@ -191,7 +201,7 @@ def planes_to_payload(
     context: AppContext, run: Run | None, planes: Sequence[EmbeddingPlane]
 ) -> dict:
     """Return the payload of t-SNE maps of the same images; see the module docstring."""
-    sample = planes[0][0].sample
+    sample = planes[0].sample
     return {
         "classes": list(sample.source.classes),
         "numbers": sample.indices.tolist(),
@@ -199,8 +209,8 @@ def planes_to_payload(
         "sheet": ImageFile(tile_images(sample.thumbnails, THUMBNAIL_COLUMNS), exact=False),
         "columns": THUMBNAIL_COLUMNS,
         "planes": [
-            {"name": space.name, "places": round_numbers(places, PLACE_DIGITS)}
-            for space, places in planes
+            {"name": plane.name, "places": round_numbers(plane.places, PLACE_DIGITS)}
+            for plane in planes
         ],
         "separation": document_payload(separation_blocks(planes)),
         "open": opening(context, run),
@@ -211,12 +221,12 @@ def separation_blocks(planes: Sequence[EmbeddingPlane]) -> list[DocumentBlock]:
     """Return a table of the class separation in each feature space."""
     rows = [
         (
-            space.name,
-            f"{space.features.shape[1]:,}",
-            DASH if math.isnan(space.distance_ratio) else f"{space.distance_ratio:.3f}",
-            DASH if math.isnan(space.purity) else f"{100 * space.purity:.1f}%",
+            plane.name,
+            f"{plane.dimension:,}",
+            DASH if math.isnan(plane.distance_ratio) else f"{plane.distance_ratio:.3f}",
+            DASH if math.isnan(plane.purity) else f"{100 * plane.purity:.1f}%",
         )
-        for space, _ in planes
+        for plane in planes
     ]
     header = ("Features", "Dimension", "Between / within", "Nearest neighbour of same class")
     return [Heading("Separation of the classes"), Table(header, rows), Text(SEPARATION_HELP)]

@@ -89,7 +89,7 @@ function drawMaps(place, value) {
 const MEASURING_POLL_SECONDS = 2; // while the server measures how long the maps take
 
 // Define the view `name` with the task of the same name. `create` receives its parts after the task's panel.
-function defineTaskView(name, { id, text, parts, create, ...options }) {
+function defineTaskView(name, { id, text, parts, hasResult, create, ...options }) {
   const starts = [{ id, text, task: name }];
   const getWatched = () => store.listNeeds([name]);
   const { buttons, progress } = createTaskPanel({
@@ -103,7 +103,12 @@ function defineTaskView(name, { id, text, parts, create, ...options }) {
     create(element) {
       draw(markup`${buttons}${progress}${parts}`, element);
       const [, , ...places] = element.children;
-      return { render: create(...places) };
+      const drawResult = create(...places);
+      function render(value) {
+        buttons.hidden = hasResult(value);
+        drawResult(value);
+      }
+      return { render };
     },
   });
 }
@@ -113,6 +118,7 @@ defineTaskView("similar_images", {
   text: "Compute t-SNE maps",
   pollSeconds: ({ is_measuring: isMeasuring }) => (isMeasuring ? MEASURING_POLL_SECONDS : 0),
   parts: markup`<div class="maps"></div><div id="parting" class="article"></div>`,
+  hasResult: ({ planes }) => Boolean(planes),
   create(place, separation) {
     const drawSeparation = createDocument(separation);
     return (value) => {
@@ -126,6 +132,7 @@ defineTaskView("neighbours", {
   id: "find-near",
   text: "Find nearest neighbours",
   parts: markup`<div class="article"></div>`,
+  hasResult: ({ blocks }) => blocks.length > 0,
   create(place) {
     let opening = null; // how `store.openImage` opens the drawn images
     const drawBlocks = createDocument(place, (number) => openTestImage(opening, number));

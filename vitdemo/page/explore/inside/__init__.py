@@ -1,4 +1,4 @@
-"""The section "Inside the model" of Explore: from the pixels to the prediction, in parts."""
+"""The section "Inside the model" of Explore: from the pixels to the prediction, in five parts."""
 
 import gradio as gr
 
@@ -7,47 +7,44 @@ from vitdemo.page.explore.inside import (
     architecture,
     epochs,
     head_ablation,
-    logit_lens,
+    layer_by_layer,
     one_head,
     patch_embedding,
+    patches,
     positions,
-    residual_stream,
 )
 from vitdemo.page.feature import PageSetup, merge_features
-from vitdemo.page.state_keys import PART
 
-MODULES = {  # part -> module: the overview, then the order of the forward pass
-    "diagram": architecture,
-    "filters": patch_embedding,
-    "positions": positions,
-    "one_head": one_head,
-    "ablation": head_ablation,
-    "residual_stream": residual_stream,
-    "lens": logit_lens,
-    "epochs": epochs,
+PARTS = {  # value of the state key `inside` -> modules: the overview, then the forward pass
+    "diagram": [architecture],
+    "embeddings": [patches, patch_embedding, positions],
+    "one_head": [one_head],
+    "layers": [layer_by_layer],
+    "ablation": [head_ablation],
+    "epochs": [epochs],
 }
 
-VIEW_IDS = {  # elem_id of the view, for each part that has no controls
+VIEW_IDS = {  # elem_id of the view, for each module without controls
     architecture: "diagram",
+    patches: "patches",
     positions: "positions",
     one_head: "one-head",
-    residual_stream: "residual-stream",
-    logit_lens: "lens",
+    layer_by_layer: "layer-by-layer",
     epochs: "epochs-inside",
 }
-FEATURE = merge_features(part.FEATURE for part in MODULES.values())
+MODULES = [module for modules in PARTS.values() for module in modules]
+FEATURE = merge_features(module.FEATURE for module in MODULES)
 
 
 def build(setup: PageSetup) -> None:
-    """Lay out the parts; only the chosen part is visible.
-
-    The parts are not tabs of gradio, because the browser would select the first tab instead of the
-    part in the page's URL.
-    """
-    setup.controls.add(PART, gr.Radio)
-    for name, module in MODULES.items():
+    """Lay out the menu of parts, and the parts; only the chosen part is visible."""
+    with gr.Row(elem_id="inside-head"):
+        add_view("part_menu", elem_id="part")
+        add_view("export_menu", elem_id="inside-export")
+    for name, modules in PARTS.items():
         with gr.Column(elem_id=f"part-{name}"):
-            if module in VIEW_IDS:
-                add_view(module.VIEW, elem_id=VIEW_IDS[module])
-            else:
-                module.build(setup)
+            for module in modules:
+                if module in VIEW_IDS:
+                    add_view(module.VIEW, elem_id=VIEW_IDS[module])
+                else:
+                    module.build(setup)

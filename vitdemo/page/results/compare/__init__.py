@@ -16,10 +16,11 @@ from vitdemo.page.results.compare import (
 
 TABLE_TITLE = "Table of all models, latency and published results"
 COMPARE_ABOUT = (
-    "The plot shows one dot per tested run. Training times were measured on different devices, "
-    "which may also have run other programs. Multiply-adds are counted for one forward pass. To "
-    "compare two models, use the paired test in *Per-class metrics*: it is more sensitive than "
-    "two intervals."
+    "The plot shows one dot per tested run. Its vertical axis is a logit scale: equal steps "
+    "multiply the ratio of correct to incorrect predictions by the same factor. Training times "
+    "were measured on different devices, which may also have run other programs. Multiply-adds are "
+    "counted for one forward pass. To compare two models, use the paired test in *Per-class "
+    "metrics*: it is more sensitive than two intervals."
 )
 # Buttons that scroll to the lower parts of the section: title and element id.
 PARTS = {

@@ -11,7 +11,6 @@ The chosen cell is a text of the view state: the true and the predicted class, s
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import gradio as gr
 import numpy as np
@@ -20,7 +19,6 @@ from vitdemo.analyses.predictions import ImageQuery, comparable_predictions
 from vitdemo.context import AppContext
 from vitdemo.documents import Heading, Text
 from vitdemo.errors import RunError
-from vitdemo.figures.matrix import figure_to_png
 from vitdemo.metrics import describe_pair, most_confused_pairs
 from vitdemo.metrics.error_selection import Filters
 from vitdemo.metrics.paired import name_images
@@ -28,9 +26,7 @@ from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import add_view, document_payload, round_numbers
 from vitdemo.page.feature import Feature, PageSetup, ViewData
 from vitdemo.page.gallery import gallery_payload
-from vitdemo.page.kit import add_download_button
 from vitdemo.page.results.models import MODELS, describe_menus, require_models
-from vitdemo.page.results.test_set import choose_context
 from vitdemo.page.view_state import ViewState, needs
 from vitdemo.report.confusion import (
     CORNER,
@@ -41,7 +37,6 @@ from vitdemo.report.confusion import (
     cell_texts,
     compute_cells,
     compute_test_set_difference,
-    plot_cells,
 )
 from vitdemo.test_sets.context import ORIGINAL_SUFFIX
 
@@ -71,7 +66,6 @@ def build(setup: PageSetup) -> None:
     with gr.Row(elem_id="confusion-result"):
         with gr.Column():
             add_view("confusion_matrix", elem_id="confusion-matrix")
-            add_download_button("Save as PNG", "confusion-png", "confusion_matrix")
         with gr.Column():
             add_view("confusion_cell", elem_id="cell-pictures")
     with gr.Accordion("About", open=False, elem_classes="vd-about"):
@@ -107,18 +101,7 @@ def cell_payload(context: AppContext, state: ViewState) -> dict:
     }
 
 
-def write_png(context: AppContext, state: ViewState, folder: Path) -> Path:
-    """Write the confusion matrix as an image. Raises `RunError`."""
-    matrix = read_matrix(choose_context(context, state), state, state[keys.ERRORS_ONLY])
-    path = folder / f"{matrix.file.replace('/', '-')}.png"
-    path.write_bytes(figure_to_png(plot_cells(matrix, matrix.title)))
-    return path
-
-
-FEATURE = Feature(
-    {"confusion_matrix": matrix_payload, "confusion_cell": cell_payload},
-    downloads={"confusion_matrix": write_png},
-)
+FEATURE = Feature({"confusion_matrix": matrix_payload, "confusion_cell": cell_payload})
 
 
 def read_matrix(context: AppContext, state: ViewState, errors_only: bool = False) -> ConfusionCells:

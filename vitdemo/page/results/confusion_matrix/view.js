@@ -2,10 +2,11 @@
 // cell, a list of the largest errors. The cell is a text of the view state: true and predicted class.
 import { createDocument } from "../../components/documents.js";
 import { createGallery, resetPageOf } from "../../components/gallery.js";
-import { createRoving, drawActionButton, formatCsv, formatShade, saveText } from "../../components/shared.js";
+import { makeDrawingFormats, offerExports } from "../../components/exports.js";
+import { createRoving, formatCsv, formatShade, saveText } from "../../components/shared.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
-import { DOWNLOAD_CSV } from "../../texts.js";
+import { drawMatrixImage, getCellColour } from "./drawing.js";
 
 const MODELS = ["results.tests", "results.model", "results.other"];
 const CELL = "confusion.cell";
@@ -28,9 +29,8 @@ function scrollToImages() {
 
 function drawCell(value, i, j, chosen, stop) {
   const [strength, words] = [value.strengths[i][j], value.spoken[i][j]];
-  const wrong = strength > 0 ? "#c2410c" : "#7c4fd0"; // orange: positive, purple: negative
-  const colour = value.signed || i !== j ? wrong : "#1d4ed8";
-  const [name, style] = [encode(value, i, j), formatShade(colour, Math.abs(strength))];
+  const style = formatShade(getCellColour(value, i, j), Math.abs(strength));
+  const name = encode(value, i, j);
   return markup`<td style=${style}><button type="button" class=${
     value.values[i][j] ? "vd-cell" : "vd-cell zero"
   }
@@ -52,13 +52,14 @@ function drawMatrix(value, chosen) {
     @keydown=${keys.press}><thead><tr>${head}</tr></thead><tbody>${classes.map(drawRow)}</tbody></table>`;
 }
 
-function drawSaveButton(value) {
+function describeExports(value) {
   const rows = [
     [value.corner, ...value.classes],
     ...value.classes.map((name, i) => [name, ...value.values[i]]),
   ];
   const save = () => saveText(formatCsv(rows), `${value.file}.csv`, "text/csv");
-  return drawActionButton(DOWNLOAD_CSV, save);
+  const formats = { CSV: save, ...makeDrawingFormats(drawMatrixImage(value), value.file) };
+  return { name: "Confusion matrix", formats };
 }
 
 function drawPairs({ run, pairs: all }) {
@@ -74,10 +75,8 @@ store.define("confusion_matrix", {
   follows: [CELL],
   render(element, value, state) {
     const notes = value.notes.map((text) => markup`<p class="quiet">${text}</p>`);
-    render(
-      markup`<div class="vd-scroll">${drawMatrix(value, state[CELL])}</div>${notes}${drawSaveButton(value)}`,
-      element,
-    );
+    render(markup`<div class="vd-scroll">${drawMatrix(value, state[CELL])}</div>${notes}`, element);
+    offerExports(element, () => describeExports(value));
   },
 });
 

@@ -1,13 +1,13 @@
-"""The section Per-class metrics: class metrics, curves, and a paired test of two models."""
+"""The section Per-class metrics: class metrics, curves, calibration, and a paired test."""
 
 import gradio as gr
 
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import add_view
 from vitdemo.page.feature import PageSetup, merge_features
-from vitdemo.page.results.per_class_metrics import classes, curves, pair
+from vitdemo.page.results.per_class_metrics import calibration, classes, curves, pair
 
-FEATURE = merge_features(part.FEATURE for part in (classes, pair, curves))
+FEATURE = merge_features(part.FEATURE for part in (classes, pair, curves, calibration))
 
 
 def build(setup: PageSetup) -> None:
@@ -24,3 +24,5 @@ def build(setup: PageSetup) -> None:
             max_choices=keys.MAX_CURVE_CLASSES,
         )
     add_view(curves.VIEW, elem_id="ranking")
+    gr.Markdown("## Calibration")
+    add_view(calibration.VIEW, elem_id="calibration")

@@ -184,7 +184,7 @@ def ranking_download(reports: Sequence[RankingReport]) -> Download:
         for point in subsample_curve(curve)
     ]
     header = ("class", "model", "curve", "x", "y", "threshold")
-    return Download("Download the curves as CSV", "vitdemo-curves", header, rows)
+    return Download("Points of the curves", "vitdemo-curves", header, rows)
 
 
 def subsample_curve(curve: RankingCurve) -> list[tuple[float, float, float]]:

@@ -7,6 +7,7 @@ import * as store from "../../store.js";
 const HINT_TEXT = "Choose a class to see its curves below. Lines: 95% confidence intervals.";
 const CLASSES = "metrics.classes";
 
+defineDocument("calibration", { skeleton: "figures" });
 defineDocument("paired_test");
 defineDocument("ranking_curves", { skeleton: "figures" });
 

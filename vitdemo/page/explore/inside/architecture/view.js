@@ -1,5 +1,5 @@
 // The parts of a model from the image to the prediction, drawn with the results of this image. A click on a part opens
-// its explanation by clicking the page's own controls.
+// its explanation.
 import { drawCaption, drawFoldedTable, formatSigned } from "../../../components/grid.js";
 import { drawMarkdown, drawValues, findLargest, formatProbability } from "../../../components/shared.js";
 import { markup, nothing, render } from "../../../markup.js";
@@ -7,16 +7,15 @@ import * as store from "../../../store.js";
 import { fillPlural, formatNumber } from "../../../texts.js";
 import { formatSignColour } from "../shared.js";
 
-// Titles and descriptions by kind, and links to a part of "Inside the model" or a section of Explore.
+// Titles and descriptions by kind, and links: changes of the view state.
 const LINKS = {
-  patches: { title: "Patch embedding", part: "filters" },
-  stem: { title: "Patch embedding", part: "filters" },
-  tokens: { title: "Position embeddings", part: "positions" },
-  attention: { title: "One head", part: "one_head" },
-  head: { title: "Why this class?", section: "class-attribution" },
-  residual: { title: "Residual stream", part: "residual_stream" },
-  lens: { title: "Logit lens", part: "lens" },
+  patches: { inside: "embeddings" },
+  stem: { inside: "embeddings" },
+  tokens: { inside: "embeddings" },
+  attention: { inside: "one_head" },
+  head: { section: "class-attribution" },
 };
+const LAYERS = { inside: "layers" };
 const TITLES = {
   patches: "Patch embedding",
   stem: "Convolutional stem",
@@ -31,21 +30,20 @@ const TITLES = {
 };
 const DESCRIPTIONS = {
   patches: ({ rows, columns, side, width }) =>
-    `${rows} x ${columns} patches of ${side} x ${side} pixels. Each becomes a token, a vector of ${width} numbers.`,
+    `${rows * columns} patches of ${side} × ${side} pixels, each a vector of ${width} numbers`,
   stem: ({ rows, columns, width }) =>
-    `Convolutions with overlapping receptive fields turn the pixels into ${rows} x ${columns} tokens of ${width} numbers.`,
+    `Overlapping convolutions: ${rows * columns} tokens of ${width} numbers`,
   tokens({ prefix, patches, tokens }) {
     const names = prefix.join(", ") || "no special token";
     return `${names[0].toUpperCase()}${
       names.slice(1)
-    } and ${patches} patches: ${tokens} tokens. A learned position embedding is added to each. Bright: large norm.`;
+    } and ${patches} patches, plus learned positions: ${tokens} tokens. Bright: large norm`;
   },
   attention: ({ heads, size, tokens }) =>
-    `${heads} heads of ${size} numbers. Each token attends to all ${tokens} tokens.`,
-  mlp: ({ width, hidden }) => `Processes each token separately: from ${width} to ${hidden} numbers and back.`,
-  norm: ({ width }) =>
-    `Scales the ${width} numbers of a token to mean 0 and variance 1, then applies a learned scale.`,
-  head: ({ answer, width, classes }) => `Maps ${answer} from ${width} numbers to ${classes} classes.`,
+    `${heads} heads of ${size} numbers; each token attends to all ${tokens}`,
+  mlp: ({ width, hidden }) => `Each token separately: from ${width} to ${hidden} numbers and back`,
+  norm: ({ width }) => `Scales the ${width} numbers of a token to mean 0 and variance 1`,
+  head: ({ answer, width, classes }) => `From ${answer}, ${width} numbers, to ${classes} classes`,
   // Convolutional models, whose layers are shown
   convolutions: ({ count, side, before, after, is_frozen: isFrozen, name }) =>
     `${
@@ -58,21 +56,15 @@ const DESCRIPTIONS = {
   layer: ({ name }) => `Normalises the mean and variance of each channel (\`${name}\`).`,
 };
 
-function open({ part, section }) {
-  if (part) document.querySelector(`#part input[value="${part}"]`)?.click();
-  else document.querySelector(`#sections [data-tab-id="${section}"]`)?.click();
-}
-
 // A box with a drawing, a title and a description; a button if it has a link.
 function drawBox({ title, description, link }, { drawing = nothing, strip = nothing } = {}) {
-  const drawLink = () => markup`<u>Open ${link.title}</u>`;
   const words = markup`<span class="words"><strong>${title}</strong><small>${
     drawMarkdown(description)
-  }</small> ${link ? drawLink() : nothing}</span>`;
+  }</small></span>`;
   const content = markup`${drawing}${words}${strip}`;
   if (!link) return markup`<div class="part">${content}</div>`;
   return markup`<button type="button" class="part" data-pick=${title} @click=${() =>
-    open(link)}>${content}</button>`;
+    store.set(link)}>${content}</button>`;
 }
 
 const drawImage = ({ seen }) => markup`<img src=${seen.url} alt="">`;
@@ -102,6 +94,7 @@ const drawMaps = (value) =>
     ),
   );
 
+// Bars with the number of the largest contribution; the others are in the titles.
 function drawContributions({ steps, answers }) {
   const limit = findLargest(steps.contributions);
   return drawColumns(steps.contributions.map((each, i) => {
@@ -110,7 +103,7 @@ function drawContributions({ steps, answers }) {
     const style = `height: ${size}%; ${side}: 50%; background: ${formatSignColour(each)}`;
     const title = `Layer ${i + 1} adds ${formatSigned(each)} to the logit of ${answers[0][0]}`;
     return markup`<span class="signed" title=${title}><i style=${style}></i><b>${
-      formatSigned(each, 1)
+      Math.abs(each) === limit ? formatSigned(each, 1) : ""
     }</b></span>`;
   }));
 }
@@ -131,8 +124,7 @@ function drawLayers(value) {
   const { answers, parts, steps } = value;
   const [attention, ...others] = parts.filter(isInLayers);
   const name = answers[0]?.[0] ?? "";
-  const drawSteps = (link, description, strip) =>
-    drawBox({ title: link.title, description, link }, { strip });
+  const drawSteps = (title, description, strip) => drawBox({ title, description, link: LAYERS }, { strip });
   const numbers = drawColumns(steps.maps.map((_, i) => markup`<b>${i + 1}</b>`));
   return markup`<div class="layers">
     <p><span>${steps.maps.length} layers (blocks) in sequence</span>${numbers}</p>
@@ -140,16 +132,12 @@ function drawLayers(value) {
     ${others.map((part) => drawBox(part))}
     ${
     steps.contributions.length
-      ? drawSteps(
-        LINKS.residual,
-        `Contribution of each layer to the logit of ${name}.`,
-        drawContributions(value),
-      )
+      ? drawSteps("Residual stream", `Contribution to the logit of ${name}`, drawContributions(value))
       : nothing
   }
     ${
     steps.probabilities.length
-      ? drawSteps(LINKS.lens, `Probability of ${name} after each layer, in percent.`, drawLens(value))
+      ? drawSteps("Logit lens", `Probability of ${name} after each layer, %`, drawLens(value))
       : nothing
   }
   </div>`;
@@ -182,7 +170,7 @@ function drawTransformer(value) {
 
 const drawInput = (value) =>
   drawBox(
-    { title: "Image", description: `The input of the model: ${value.size} × ${value.size} pixels.` },
+    { title: "Image", description: `${value.size} × ${value.size} pixels` },
     { drawing: markup`<span class="drawing">${drawImage(value)}</span>` },
   );
 const drawConvolutional = (value) => [
@@ -208,11 +196,9 @@ function draw(place, data) {
     link: LINKS[part.kind],
   }));
   const value = { ...data, parts };
-  const caption = data.steps
-    ? "From the image to the prediction. Click a part to open it."
-    : `'${data.run}' is convolutional: it has no tokens and no attention.`;
+  const drawNote = () => drawCaption(`'${data.run}' is convolutional: it has no tokens and no attention.`);
   const flow = (data.steps ? drawTransformer : drawConvolutional)(value);
-  render(markup`${drawCaption(caption)}<ol class="flow">${flow}</ol>${drawSizes(value)}`, place);
+  render(markup`${data.steps ? nothing : drawNote()}<ol class="flow">${flow}</ol>${drawSizes(value)}`, place);
 }
 
 store.define("architecture", { skeleton: "figures", render: draw });

@@ -64,13 +64,13 @@ function drawHeadGrid(data, heads) {
     name: `layer ${l + 1}`,
     cells: line.map((effect, h) => makeCell(effect, l, h)),
   }));
-  const columns = change[0].map((_, h) => ({ text: h + 1 }));
+  const columns = change[0].map((_, h) => ({ text: h + 1, label: `Head ${h + 1}` }));
   return [
     drawGrid(
-      { caption: "Columns are heads.", corner: "", columns, rows, look: "vd-heads" },
+      { caption: "", corner: "", columns, rows, look: "vd-heads" },
       (pick) => toggle(data, pick),
     ),
-    drawScale(formatSigned(-limit), formatSigned(limit), " (change of the logit; white: no change)", true),
+    drawScale(formatSigned(-limit), formatSigned(limit), "", true),
   ];
 }
 
@@ -88,7 +88,7 @@ function renderEffects(element, data, state) {
   draw(
     markup`${
       drawCaption(
-        `Change of the logit of ${name} if only this head is switched off. Orange heads support the class, purple heads oppose it.`,
+        `Change of the logit of ${name} without this head. Orange heads support the class, purple heads oppose it.`,
       )
     }${drawHeadGrid(data, parseHeads(data, state.heads_off))}${
       drawFoldedTable(
@@ -115,11 +115,7 @@ function describeComparison({ run, heads, rows, predicted }) {
   const [name, before, after] = rows[predicted].map((each, i) => (i ? formatProbability(each) : each));
   const text = `${run} ${predicted ? "now" : "still"} predicts ${name} (${after}; with all heads ${before}).`;
   return [
-    {
-      kind: "Text",
-      text: heads.length ? text : "Click heads to switch them off; click again to switch them on.",
-      told: true,
-    },
+    ...(heads.length ? [{ kind: "Text", text, told: true }] : []),
     {
       kind: "ProbabilityChange",
       title: heads.length ? `Without ${listHeads(heads)}` : "All heads are on",

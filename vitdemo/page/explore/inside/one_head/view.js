@@ -205,13 +205,11 @@ function create(element) {
     render(
       markup`${
         drawCaption(
-          `In layer ${number}, each of the ${heads} heads computes a query, a key and a value of ${width} numbers from every token. All steps below use the model's own numbers.`,
+          `Layer ${number}: ${heads} heads, whose queries, keys and values have ${width} numbers per token.`,
         )
       }${drawChoices(layer, chosen)}
         <div class="both">
-          <figure>${
-        drawMap(layer)
-      }<figcaption>Attention weights of the query token. Point at a patch to use it as the key; click to use it as the query.</figcaption>${
+          <figure>${drawMap(layer)}<figcaption>Attention weights of the query token</figcaption>${
         drawStrongest(layer, chosen.n, found.weights)
       }</figure>
           <ol class="steps" aria-live="polite">${drawSteps(layer, shown, found)}</ol>

@@ -24,7 +24,9 @@ VIEW = "patch_embedding"
 
 
 def build(setup: PageSetup) -> None:
-    setup.controls.add(keys.SHOWN_FILTERS, gr.Radio)
+    with gr.Row(elem_id="filters-head", elem_classes="vd-filters"):
+        gr.Markdown("## Filters of the patch embedding")
+        setup.controls.add(keys.SHOWN_FILTERS, gr.Radio)
     add_view(VIEW, elem_id="filters")
 
 

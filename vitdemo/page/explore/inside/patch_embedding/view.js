@@ -2,11 +2,11 @@
 import { createDocument } from "../../../components/documents.js";
 import * as store from "../../../store.js";
 
-const TILE_WIDTH = 68; // side of a tile in pixels
+const TILE_WIDTH = 56; // side of a tile in pixels
 const TEXTS = { // by value of the state key
   "Principal components": {
     describe: (count, side) =>
-      `Principal components of the ${count} filters of ${side} x ${side} pixels, with the percentage of variance that each component explains.`,
+      `Principal components of ${count} filters of ${side} × ${side} pixels, with the explained variance.`,
     about:
       "Grey is a weight of 0. The components show which patterns the model can distinguish in a patch, not which patterns it uses. The sign of a component is arbitrary.",
     format: (share) => `${(100 * share).toFixed(1)}%`,
@@ -14,7 +14,7 @@ const TEXTS = { // by value of the state key
   },
   "The strongest filters": {
     describe: (count, side) =>
-      `The filters with the largest norms, out of ${count} filters of ${side} x ${side} pixels. The number below a filter is its norm.`,
+      `The filters with the largest norms, of ${count} filters of ${side} × ${side} pixels, with their norms.`,
     about:
       "Each filter is scaled to its own largest weight. Grey is a weight of 0. A filter responds to patterns that resemble it. A filter with a large norm is not necessarily important.",
     format: (norm) => norm.toFixed(2),

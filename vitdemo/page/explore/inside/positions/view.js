@@ -15,7 +15,8 @@ import { createFileView } from "../shared.js";
 
 const PATCH = "positions.patch"; // state key: "row,column"
 const NUMBERED = 8; // columns; the cells of a wider grid have no room for a number
-const ABOUT = "The similarity does not depend on the image, and is 1 for the patch itself.";
+const ABOUT =
+  "The similarity does not depend on the image, and is 1 for the patch itself. The colours end at the largest cosine between two different patches.";
 const INITIALISATION_TEXTS = {
   random:
     "The embeddings were initialised with random numbers, without information about positions. Similarity between neighbours, rows and columns was learned.",
@@ -48,15 +49,15 @@ function drawMap({ grid: [rows, columns], limit }, similarity, [row, column]) {
     })),
   }));
   const drawn = drawGrid({
-    caption: `Row ${row + 1}, column ${column + 1}. Click another patch to choose it.`,
+    caption: `Row ${row + 1}, column ${column + 1}`,
     rows: cells,
     look: "vd-patches",
     style: `--columns: ${columns}`,
   }, (pick) => store.set({ [PATCH]: pick.split(".").map((at) => Number(at) + 1).join(",") }));
   const numbers = values.map((line) => line.map((number) => formatSigned(number)));
-  return markup`<div>${drawn}${
-    drawScale(formatSigned(-limit), formatSigned(limit), ", the largest cosine between two different patches")
-  }${drawFoldedGrid("Cosine similarities of the chosen patch", "row", numbers)}</div>`;
+  return markup`<div>${drawn}${drawScale(formatSigned(-limit), formatSigned(limit), "")}${
+    drawFoldedGrid("Cosine similarities of the chosen patch", "row", numbers)
+  }</div>`;
 }
 
 // The maps of all patches, each at the place of its patch, with gaps of NaN between the maps.
@@ -75,15 +76,13 @@ function drawOverview({ run, grid: [rows, columns], limit }, similarity) {
   drawValues(canvas, values, [height, width], { top: limit, signed: true });
   const label =
     `${run}: for each of ${rows} by ${columns} patches, a small map of the similarity of its position embedding to all others, at the patch's own place`;
-  return markup`<div class="vd-pair" id="all-positions"><figure aria-label=${label}>${canvas}<figcaption>All patches <small>one small map per patch</small></figcaption></figure></div>`;
+  return markup`<div class="vd-pair" id="all-positions"><figure aria-label=${label}>${canvas}<figcaption>All patches: one small map per patch</figcaption></figure></div>`;
 }
 
 function draw(element, data, similarity) {
   render(
-    markup`${
-      drawCaption(
-        "Cosine similarity between the chosen patch's position embedding and the position embeddings of all patches.",
-      )
+    markup`<h2>Position embeddings</h2>${
+      drawCaption("Cosine similarity of the chosen patch's position embedding to all others.")
     }<div class="maps">${drawMap(data, similarity, findPatch(data.grid, store.state[PATCH]))}${
       drawOverview(data, similarity)
     }</div>${drawAbout(`${ABOUT} ${INITIALISATION_TEXTS[data.start]}`)}`,

@@ -1,6 +1,6 @@
 // Scatter plot of all models. The card of the model at the pointer, or with the focus, shows its values; a click opens it.
 import { makeScale } from "../../../components/line_plots.js";
-import { addRoving, drawNotice } from "../../../components/shared.js";
+import { addRoving, clamp, drawNotice } from "../../../components/shared.js";
 import { makeElement, markup, nothing, render, shapes } from "../../../markup.js";
 import * as store from "../../../store.js";
 import { fillPlural } from "../../../texts.js";
@@ -19,6 +19,10 @@ const REACH = 24; // maximum pixels from the pointer to the nearest dot
 const LETTER = 7; // pixels, width of a letter of a label
 const LINE = 14; // pixels, height of a label
 const GAP = 8; // pixels between two labels
+// The axis of the accuracy is a logit scale, so that weak runs do not compress the differences between good models.
+const TICKS = [1, 2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 85, 90, 92, 94, 95, 96, 97, 98, 99, 99.5, 99.9]; // percent
+const CLOSEST_TICKS = 22; // pixels
+const EDGE = 0.05; // percent, for accuracies of 0% and 100%, whose logits are infinite
 const COINCIDENT = 3; // pixels: dots that are closer are moved
 
 function open({ name, kind }) {
@@ -64,11 +68,29 @@ function placeLabels(dots, width) {
     });
 }
 
+// The logarithm of the ratio of correct to incorrect predictions.
+function computeLogit(accuracy) {
+  const share = clamp(accuracy, EDGE, 100 - EDGE) / 100;
+  return Math.log(share / (1 - share));
+}
+
+// The scale of the accuracies, in percent: places and ticks. Of close ticks, the highest is kept.
+function makeAccuracyScale(accuracies, ends) {
+  const logits = makeScale(accuracies.map(computeLogit), ends);
+  const place = (accuracy) => logits.place(computeLogit(accuracy));
+  const within = TICKS.filter((tick) => place(tick) <= ends[0] && place(tick) >= ends[1]);
+  const ticks = within.reduceRight(
+    (kept, tick) => kept.length && place(tick) - place(kept[0]) < CLOSEST_TICKS ? kept : [tick, ...kept],
+    [],
+  );
+  return { place, ticks };
+}
+
 function drawAxes(across, up, { height, right, bottom, title }) {
   const drawLine = (x1, x2, y1, y2) => shapes`<line class="grid" x1=${x1} x2=${x2} y1=${y1} y2=${y2}></line>`;
   const drawText = (words, x, y, { anchor = "middle", kind = "" } = {}) =>
     shapes`<text class=${kind} x=${x} y=${y} text-anchor=${anchor}>${words}</text>`;
-  const accuracy = drawText("test accuracy (%)", 0, 0, { kind: "title" });
+  const accuracy = drawText("test accuracy (%), logit scale", 0, 0, { kind: "title" });
   return [
     ...up.ticks.flatMap((
       value,
@@ -128,7 +150,7 @@ const drawFailedRuns = (failed) =>
 function layOut(models, axis, [width, height]) {
   const [right, bottom] = [width - RIGHT, height - BOTTOM];
   const across = makeScale(models.map((model) => model[axis]), [LEFT, right], { log: true });
-  const up = makeScale(models.map(({ accuracy }) => accuracy), [bottom, TOP]);
+  const up = makeAccuracyScale(models.map(({ accuracy }) => accuracy), [bottom, TOP]);
   const dots = models.map((model) => {
     const [x, y, radius] = [across.place(model[axis]), up.place(model.accuracy), RADIUS[model.kind]];
     return { model, x, y, radius };

@@ -1,8 +1,6 @@
-"""The part "Logit lens": predictions after each layer, for the image and for each patch.
+"""Predictions after each layer, for the image and for each patch (logit lens).
 
-The payload contains all layers, so `view.js` can show another layer without a request:
-
-    {"run": str, "seen": file, "grid": [rows, columns], "total": C, "classes": [names of K classes],
+    {"seen": file, "grid": [rows, columns], "total": C, "classes": [names of K classes],
      "answers": (L+1, K), "named": [{"name", "short", "colour"}, ...],
      "predicted": (L+1, P) of "named", "shares": (L+1, P)}
 
@@ -13,15 +11,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
+from torch import nn
 
-from vitdemo.context import AppContext
+from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.explain.logit_lens import compute_logit_lens
-from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ImageFile, load_trace, round_numbers
-from vitdemo.page.feature import Feature
-from vitdemo.page.view_state import ViewState, needs
+from vitdemo.page.bridge import ImageFile, round_numbers
 
-VIEW = "logit_lens"
 PROBABILITY_DIGITS = 6  # enough for equal rounding in the browser and in Python
 MAX_LENS_CLASSES = 12  # with more classes, only `NUM_TOP_CLASSES` are shown
 NUM_TOP_CLASSES = 8
@@ -33,20 +28,15 @@ CLASS_COLOURS = (
 )
 
 
-@needs(keys.IMAGE, keys.MODEL)
-def payload(context: AppContext, state: ViewState) -> dict:
-    trace = load_trace(context, state)
-    lens = compute_logit_lens(context.load_model(trace.run), trace)
+def describe_lens(model: nn.Module, trace: ImageTrace) -> dict:
+    """Return the logit lens of one image. Raises `RunError` for a model without classes."""
+    lens = compute_logit_lens(model, trace)
     return {
-        "run": trace.run.name,
         "seen": ImageFile(trace.input_image),
         "grid": list(trace.grid),
         "total": len(trace.run.classes),
         **describe_predictions(trace.run.classes, lens.predictions, lens.patches),
     }
-
-
-FEATURE = Feature({VIEW: payload})
 
 
 def describe_predictions(

@@ -1,27 +1,18 @@
 // Contributions of each part of the model to a logit, or to the difference of two logits: a waterfall in the order of
 // the model, single heads, and the norm of the tokens after each layer.
-import {
-  drawAbout,
-  drawCaption,
-  drawFoldedTable,
-  drawGrid,
-  drawScale,
-  formatSigned,
-} from "../../../components/grid.js";
+import { drawCaption, drawFoldedTable, drawGrid, drawScale, formatSigned } from "../../../components/grid.js";
 import { findLargest, getColour } from "../../../components/shared.js";
-import { makeElement, markup, nothing, render } from "../../../markup.js";
-import * as store from "../../../store.js";
+import { makeElement, markup, nothing } from "../../../markup.js";
 import { drawSelect, formatSignColour } from "../shared.js";
 
-const [CLASS, OTHER] = ["class", "other"].map((name) => `residual_stream.${name}`); // state keys
-const ABOUT =
-  "Each attention module and each MLP adds a vector to the tokens (the residual stream). The classifier reads the sum, so each part contributes to the logit. The scale of the final LayerNorm is fixed at its value for this image. A part may be more important than its contribution shows, because the contribution excludes effects through later layers.";
+export const [CLASS, OTHER] = ["class", "other"].map((name) => `residual_stream.${name}`); // state keys
 
 const isPart = ({ whole }) => !whole;
 
-// The parts as bars from the sum before to the sum after each part. The last bar is the total. Below the bars is a
-// sentence about the largest part, or about the part under the pointer or chosen with the arrow keys.
-function drawWaterfall(rows, name) {
+// The parts as bars from the sum before to the sum after each part. The last bar is the total. Above the bars is a
+// sentence about the largest part, or about the part under the pointer or chosen with the arrow keys. The bars of the
+// chosen layer have a background, and a click on a bar chooses its layer.
+function drawWaterfall(rows, name, chosen, choose) {
   let sum = 0;
   const bars = rows.map((row) => ({
     ...row,
@@ -32,12 +23,13 @@ function drawWaterfall(rows, name) {
   const [low, high] = [Math.min(0, ...ends), Math.max(0, ...ends)];
   const computePlace = (value) => (100 * (high - value)) / (high - low || 1); // percent from the top
   const reading = makeElement(markup`<p class="reading" role="status"></p>`);
-  const columns = bars.map(({ from, to, value, whole, short, kind }) => {
+  const columns = bars.map(({ from, to, value, whole, short, kind, layer }) => {
     const [top, height] = [computePlace(Math.max(from, to)), Math.abs(computePlace(from) - computePlace(to))];
     const style = `top: ${top}%; height: ${height}%; ${whole ? "" : `--colour: ${formatSignColour(value)}`}`;
     const line = markup`<s style="top: ${computePlace(to)}%"></s>`; // to the next bar
     return makeElement(
-      markup`<div class="column ${kind}"><i style=${style}></i>${
+      markup`<div class="column ${kind} ${layer === chosen ? "chosen" : ""}" @click=${() =>
+        layer >= 0 && choose(layer)}><i style=${style}></i>${
         whole ? nothing : line
       }<small>${short}</small></div>`,
     );
@@ -76,7 +68,7 @@ function drawWaterfall(rows, name) {
   const legend = markup`<p class="legend">
     <span><i class="attention"></i>attention</span>
     <span><i class="mlp"></i>MLP</span>
-    <span>Orange increases the logit, and purple decreases it. The axis shows layer numbers.</span>
+    <span>orange: increases the logit</span> <span>purple: decreases it</span>
   </p>`;
   return [reading, drawn, legend];
 }
@@ -93,7 +85,7 @@ function computeContributions(data, k, other) {
   }));
 }
 
-// The bars of the waterfall chart.
+// The bars of the waterfall chart; `layer` is 0 for the embedding.
 function listBars({ embedding, heads, bias, mlps, constant, logits }) {
   const makeEnd = (text, value) => ({ name: text, short: text, kind: "end", value });
   const layers = heads.flatMap((line, l) => [
@@ -101,77 +93,74 @@ function listBars({ embedding, heads, bias, mlps, constant, logits }) {
       name: `Layer ${l + 1}, attention`,
       short: String(l + 1),
       kind: "attention",
+      layer: l + 1,
       value: line.reduce((sum, each) => sum + each, bias[l]),
     },
-    { name: `Layer ${l + 1}, MLP`, short: "", kind: "mlp", value: mlps[l] },
+    { name: `Layer ${l + 1}, MLP`, short: "", kind: "mlp", layer: l + 1, value: mlps[l] },
   ]);
   return [
-    makeEnd("Embedding", embedding),
+    { ...makeEnd("Embedding", embedding), short: "0", kind: "embedding", layer: 0 },
     ...layers,
     makeEnd("Biases", constant),
     { ...makeEnd("Logit", logits), whole: true },
   ];
 }
 
-function drawHeads(heads, name) {
+function drawHeads(heads, name, layer) {
   const limit = findLargest(heads.flat());
   const rows = heads.map((line, l) => ({
     name: `layer ${l + 1}`,
+    isCurrent: l + 1 === layer,
     cells: line.map((each, h) => ({
       text: formatSigned(each),
       label: `Layer ${l + 1}, head ${h + 1} adds ${formatSigned(each)} to ${name}`,
       rgb: getColour((each / (limit || 1) + 1) / 2),
     })),
   }));
-  return markup`<div class="heads">${
-    drawGrid({
-      caption: `Contribution of each head to ${name}. Columns are heads.`,
-      corner: "",
-      columns: heads[0].map((_, h) => ({ text: h + 1 })),
-      rows,
-    })
-  }${drawScale(formatSigned(-limit), formatSigned(limit), " (added to the logit)")}</div>`;
+  return markup`<div class="heads">${drawCaption(`Contribution of each head to ${name}`)}${
+    drawGrid({ caption: "", corner: "", columns: heads[0].map((_, h) => ({ text: h + 1 })), rows })
+  }${drawScale(formatSigned(-limit), formatSigned(limit), "")}</div>`;
 }
 
-// The results below the two choices.
-function drawResults(data, k, other) {
-  const { classes, lengths, reads_class_token: readsClassToken } = data;
-  const contributions = computeContributions(data, k, other);
-  const bars = listBars(contributions);
+// The index of the chosen class, the index of the class to subtract or -1, and the name of the result.
+function findClasses({ classes }, state) {
+  const [k, other] = [Math.max(classes.indexOf(state[CLASS]), 0), classes.indexOf(state[OTHER])];
   const name = `the logit of ${classes[k]}${other < 0 ? "" : ` minus the logit of ${classes[other]}`}`;
-  const norms = lengths.map((each, l) => [
+  return { k, other, name };
+}
+
+// The menus of classes with the waterfall chart of their logits, and the contributions of the heads.
+export function drawStream(data, state, layer, choose) {
+  const { k, other, name } = findClasses(data, state);
+  const contributions = computeContributions(data, k, other);
+  const names = data.classes.map((each) => [each, each]);
+  const others = [["", "nothing"], ...names];
+  const waterfall = markup`<p class="sum"><label>Logit of ${
+    drawSelect(CLASS, names, data.classes[k], "target")
+  }</label> <label>minus ${drawSelect(OTHER, others, data.classes[other] ?? "", "other")}</label> = <b>${
+    formatSigned(contributions.logits)
+  }</b></p>${drawWaterfall(listBars(contributions), name, layer, choose)}`;
+  return { waterfall, heads: drawHeads(contributions.heads, name, layer) };
+}
+
+export function drawStreamTables(data, state) {
+  const { k, other } = findClasses(data, state);
+  const parts = listBars(computeContributions(data, k, other));
+  const norms = data.lengths.map((each, l) => [
     l ? `after layer ${l}` : "before layer 1",
     ...each.map((norm) => norm.toFixed(2)),
   ]);
-  const columns = ["place", readsClassToken ? "class token" : "mean of the patches", "patches, mean"];
-  return markup`<p class="sum">The parts below add up to ${name}: ${formatSigned(contributions.logits)}.</p>
-    ${drawWaterfall(bars, name)}${drawHeads(contributions.heads, name)}
-    ${
+  const reader = data.reads_class_token ? "class token" : "mean of the patches";
+  return [
     drawFoldedTable(
       "Contribution of each part",
       ["part", "contribution to the logit"],
-      bars.map((bar) => [bar.name, formatSigned(bar.value, 4)]),
-    )
-  }
-    ${drawFoldedTable("Norm of the residual stream after each layer", columns, norms)}`;
+      parts.map((part) => [part.name, formatSigned(part.value, 4)]),
+    ),
+    drawFoldedTable(
+      "Norm of the residual stream after each layer",
+      ["place", reader, "patches, mean"],
+      norms,
+    ),
+  ];
 }
-
-store.define("residual_stream", {
-  skeleton: "rows",
-  follows: [CLASS, OTHER],
-  render(element, data, state) {
-    const names = data.classes.map((name) => [name, name]);
-    const k = Math.max(data.classes.indexOf(state[CLASS]), 0);
-    const other = data.classes.indexOf(state[OTHER]);
-    render(
-      markup`${
-        drawCaption(
-          "Direct logit attribution: the contribution of each attention module and each MLP to the logit of a class, through the final LayerNorm.",
-        )
-      }<label>Logit of ${drawSelect(CLASS, names, data.classes[k], "target")}</label> <label>minus ${
-        drawSelect(OTHER, [["", "nothing"], ...names], data.classes[other] ?? "", "other")
-      }</label><div>${drawResults(data, k, other)}</div>${drawAbout(ABOUT)}`,
-      element,
-    );
-  },
-});

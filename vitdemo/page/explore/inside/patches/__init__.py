@@ -1,69 +1,46 @@
-"""Section "Patches": division of the image into patches, and their embedding as tokens.
+"""Division of the image into patches, and their embedding as tokens.
 
 The payload is a document.
 
 Letters: S side of the input, P patches in a grid of rows x columns, D embedding dimension.
 """
 
-import gradio as gr
 import numpy as np
 import torch
 from PIL import Image
 
 from vitdemo.context import AppContext
-from vitdemo.documents import DocumentBlock, Heading, Text
+from vitdemo.documents import Details, DocumentBlock, Heading, Text
 from vitdemo.documents.images import ImageItem, ImageRow
 from vitdemo.errors import RunError
 from vitdemo.explain.embeddings import embed_patches, project_on_components
 from vitdemo.figures.dataset import arrange_patches
 from vitdemo.models import has_attention, has_separate_patches
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import add_view, document_payload, load_square
-from vitdemo.page.components.run_choice import (
-    RunChoice,
-    choose_run,
-    describe_run_choices,
-    group_runs,
-)
-from vitdemo.page.feature import Feature, PageSetup, ViewData
-from vitdemo.page.kit import NO_TRAINED_MODEL_MESSAGE
+from vitdemo.page.bridge import document_payload, load_square
+from vitdemo.page.feature import Feature
 from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 
 VIEW = "patches"
 DISPLAY_SIDE = 224
+TILE_WIDTH = 124  # pixels
 COMPONENT_COUNT = 3  # number of principal components shown
-PATCHES_INTRO = (
-    "A Vision Transformer divides the image of *Explore* into equal **patches**, and turns each "
-    "patch into a vector."
-)
 ABOUT_PATCHES = (
     "All patches share one **linear projection** from pixels to vectors. A learned **position** "
     "vector is added, because attention itself ignores the order of the patches."
 )
 COMPONENTS_HELP = (
-    "Principal components of the projected patches. Patches with the same colour have similar "
-    "values (purple: negative, orange: positive). The sign of a component is arbitrary."
+    "The **components** are principal components of the projected patches. Patches with the same "
+    "colour have similar values (purple: negative, orange: positive). The sign of a component is "
+    "arbitrary."
 )
 
 
-def build(setup: PageSetup) -> None:
-    gr.Markdown(PATCHES_INTRO)
-    setup.controls.add(keys.PATCHES_MODEL, RunChoice, group_runs(setup.context.explainable_runs()))
-    add_view(VIEW, elem_id="patches")
-    with gr.Accordion("About", open=False, elem_classes="vd-about"):
-        gr.Markdown(ABOUT_PATCHES)
-
-
-@needs(keys.IMAGE, keys.PATCHES_MODEL)
-def payload(context: AppContext, state: ViewState) -> ViewData:
-    runs = context.explainable_runs()
-    name = choose_run(runs, state[keys.PATCHES_MODEL])
-    if not name:
-        raise RunError(NO_TRAINED_MODEL_MESSAGE)
-    blocks = patch_blocks(context, context.find_run(name), load_square(context, state.image))
-    menu = describe_run_choices(runs, name, state[keys.PATCHES_MODEL])
-    return ViewData(document_payload(blocks), {keys.PATCHES_MODEL.name: menu})
+@needs(keys.IMAGE, keys.MODEL)
+def payload(context: AppContext, state: ViewState) -> list:
+    run = context.find_run(state.model)
+    return document_payload(patch_blocks(context, run, load_square(context, state.image)))
 
 
 FEATURE = Feature({VIEW: payload})
@@ -111,12 +88,12 @@ def patch_blocks(context: AppContext, run: Run, image: Image.Image) -> list[Docu
         component_item(run, i, part.view(grid).numpy(), float(share))
         for i, (part, share) in enumerate(zip(parts, shares, strict=True), start=1)
     ]
+    row = ImageRow([whole, *norms, *components], arrange_patches(patches, DISPLAY_SIDE), TILE_WIDTH)
     return [
-        Text(f"{made}. The first layer receives {rows * columns} patch tokens{extra}."),
-        ImageRow([whole, *norms], arrange_patches(patches, DISPLAY_SIDE), 200),
-        Heading("Principal components of the projection"),
-        Text(COMPONENTS_HELP),
-        ImageRow(components, width=200),
+        Heading("Patches"),
+        Text(f"{made}. The first layer receives {rows * columns} patch tokens{extra}.", quiet=True),
+        row,
+        Details("About", [Text(ABOUT_PATCHES), Text(COMPONENTS_HELP)]),
     ]
 
 

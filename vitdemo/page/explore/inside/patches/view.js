@@ -1,0 +1,3 @@
+import { defineDocument } from "../../../components/documents.js";
+
+defineDocument("patches", { skeleton: "tiles" });

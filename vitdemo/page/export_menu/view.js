@@ -1,0 +1,58 @@
+// The menu Export of a tab or section: files of its visible charts and tables. It closes with Escape, and with a click
+// next to it.
+import { listExports } from "../components/exports.js";
+import { markup, nothing, render } from "../markup.js";
+import * as store from "../store.js";
+
+const NOTHING = "This view has no chart or table.";
+const PANELS = "[role=tabpanel], .tabitem";
+
+function create(element) {
+  let listed = []; // the offers when the menu was opened
+  let message = "";
+
+  async function save(action) {
+    message = (await action()) ?? "";
+    draw();
+  }
+
+  function drawOffer({ name, formats }) {
+    const drawButton = ([format, action]) =>
+      markup`<button type="button" aria-label="${format}: ${name}" @click=${() =>
+        save(action)}>${format}</button>`;
+    return markup`<li><span title=${name}>${name}</span>${Object.entries(formats).map(drawButton)}</li>`;
+  }
+
+  function toggle({ target }) {
+    listed = target.open ? listExports(element.closest(PANELS) ?? document.body) : [];
+    message = "";
+    draw();
+  }
+
+  function press(event) {
+    const menu = element.firstElementChild;
+    if (event.key !== "Escape" || !menu.open) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  }
+
+  function draw() {
+    render(
+      markup`<details class="vd-export" @toggle=${toggle} @keydown=${press}>
+        <summary>Export</summary>
+        <div class="panel"><ul>${listed.map(drawOffer)}</ul>${
+        listed.length ? nothing : markup`<p>${NOTHING}</p>`
+      }<p role="status">${message}</p></div>
+      </details>`,
+      element,
+    );
+  }
+
+  document.addEventListener("pointerdown", ({ target }) => {
+    const menu = element.firstElementChild;
+    if (menu?.open && !menu.contains(target)) menu.open = false;
+  });
+  return { render: draw };
+}
+
+store.define("export_menu", { create });

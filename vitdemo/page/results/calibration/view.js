@@ -1,3 +1,0 @@
-import { defineDocument } from "../../components/documents.js";
-
-defineDocument("calibration", { skeleton: "figures" });
