@@ -277,6 +277,20 @@ def download(page, button):
     return download.value
 
 
+def export(page: Page, item: str):
+    """Return the file of an item of the visible menu Export, such as "CSV: Precision"."""
+    open_export_menu(page)
+    file = download(page, page.get_by_role("button", name=item, exact=True))
+    page.keyboard.press("Escape")
+    return file
+
+
+def open_export_menu(page: Page) -> Locator:
+    menu = page.locator("details.vd-export").filter(visible=True)
+    menu.locator("summary").click()
+    return menu
+
+
 def fill_slider(page: Page, selector: str, value) -> None:
     """Enter a number into the field of a slider."""
     field = page.locator(f"{selector} input[type=number]")

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.browser.actions import download
+from tests.browser.actions import export, open_export_menu
 from vitdemo.documents import Details, Notice, PickList, Text
 from vitdemo.documents.table import Cell, Column, Table
 from vitdemo.page.bridge import document_payload
@@ -58,7 +58,7 @@ def open_document(open_views, shown_views):
     """Return a function that draws a document on an empty page, and returns its place."""
 
     def open_document(name: str) -> Locator:
-        page = open_views(shown_views, "", is_new=True)
+        page = open_views(shown_views, "explore-export", is_new=True)
         page.evaluate(JS_DRAW, [make_documents(), name])
         return page.locator("#sections")
 
@@ -72,8 +72,12 @@ def test_text_is_formatted_and_a_table_sorts_saves_and_copies(open_document):
     expect(view.locator("p strong")).to_have_text("strong")
     expect(view.locator(".vd-notice")).to_have_text("Look <here>.")
     expect(names.first).to_have_text("<b>vit</b>")
-    view.get_by_role("button", name="Copy as Markdown").click()
-    expect(view.get_by_role("status").last).to_have_text("Copied.")
+    menu = open_export_menu(view.page)
+    menu.get_by_role("button", name="Markdown: models").click()
+    expect(menu.get_by_role("status")).to_have_text("Copied.")
+    view.page.keyboard.press("Escape")
+    expect(menu.locator(".panel")).to_be_hidden()
+    expect(menu.locator("summary")).to_be_focused()
     copied = view.page.evaluate("navigator.clipboard.readText()").splitlines()
     assert copied[1] == "| --- | ---: | ---: |"
     assert copied[3] == "| resnet\\|18 | > 95.5 | 1,200 |"
@@ -89,7 +93,7 @@ def test_text_is_formatted_and_a_table_sorts_saves_and_copies(open_document):
         assert header.get_attribute("aria-sort") == order
         expect(view.locator("tfoot th")).to_have_text("All")
     view.get_by_role("button", name="Count").click()
-    file = download(view.page, view.get_by_role("button", name="Download CSV"))
+    file = export(view.page, "CSV: models")
     assert file.suggested_filename == "models.csv"
     assert file.path().read_text().splitlines() == [  # the numbers as they are sorted
         'Model,Accuracy,Count,"Accuracy, low","Accuracy, high"',
@@ -110,7 +114,7 @@ def test_hidden_rows_are_sorted_and_downloaded_too(open_document):
     table = open_document("folded")
     names = table.locator("tbody th")
     expect(names).to_have_text(["a", "c"])
-    file = download(table.page, table.get_by_role("button", name="Download CSV"))
+    file = export(table.page, "CSV: some")
     assert file.path().read_text().split() == ["Run,Count", "a,1", "b,3", "c,2"]
     table.get_by_role("button", name="Show the rest").press("Enter")
     expect(names).to_have_text(["a", "b", "c"])
@@ -127,8 +131,14 @@ def test_folds_draw_tables_while_open_and_stay_open_by_title(open_document):
     folds = open_document("folds")
     expect(folds.get_by_text("Folded text.")).to_be_attached()  # the browser's search finds it
     expect(folds.locator("table")).to_have_count(0)
+    menu = open_export_menu(folds.page)  # which also lists tables of closed folds
+    names = ["First", "Second"]
+    expect(menu.locator("li span")).to_have_text(names)
+    expect(menu.get_by_role("button")).to_have_text(["CSV", "Markdown"] * 2)
+    folds.page.mouse.click(5, 5)
+    expect(menu.locator(".panel")).to_be_hidden()
     folds.get_by_text("Second").click()
-    expect(folds.get_by_role("rowheader")).to_have_text("Second")
+    expect(folds.get_by_role("rowheader").locator("visible=true")).to_have_text("Second")
     folds.get_by_role("button", name="other folds").click()
     expect(folds.locator("summary")).to_have_text(["About", "Third", "Second"])
     expect(folds.locator("details[open] summary")).to_have_text("Second")

@@ -17,6 +17,7 @@ from tests.browser.actions import (
     download_image,
     fill_slider,
     get_last_draw,
+    open_export_menu,
     record_model_requests,
     record_requests,
     set_layer,
@@ -475,13 +476,14 @@ def test_url_restores_the_view_and_heads_are_ordered_by_value(open_view):
 
 
 def test_values_are_shown_as_table_and_saved_as_csv_and_png(open_view):
-    page = open_view("class-token", "opacity=0.2")
+    page = open_view("class-token", "opacity=0.2", ids="attention+explore-export")
     page.locator("#attention .numbers > summary").click()
     cells = page.locator("#attention .tables table").first.locator("td")
     expect(cells).to_have_count(16)
     percent = 100 * get_last_draw(page)["values"]
     assert [float(text) for text in cells.all_inner_texts()] == pytest.approx(percent, abs=0.006)
-    file = download(page, page.get_by_role("button", name="Download CSV").last)
+    open_export_menu(page)
+    file = download(page, page.get_by_role("button", name=re.compile("^CSV: ")).last)
     rows = list(csv.reader(io.StringIO(file.path().read_text())))
     assert rows[0] == ["head", "attention distance (patches)", "entropy (bits)"]
     assert len(rows) == 7

@@ -419,7 +419,8 @@ def test_handouts_are_saved_and_costs_are_compared(open_page, included_url):
         assert file.suggested_filename == f"vitdemo-1-tokens{suffix}.html"
         saved = file.path().read_text(encoding="utf-8")
         assert saved.startswith("<!doctype html>") and "From pixels to tokens" in saved
-    page.locator("#cost-of .label-wrap").click()
+    expect(page.locator("#cost-of")).to_be_hidden()
+    page.evaluate("vitdemo.store.open('?lesson=7-training&step=12')")
     table = page.locator("#cost-table")
     row = table.get_by_role("row", name="Attention matrix products, M")
     expect(row).to_contain_text("× 1.00")  # before a slider is moved
@@ -429,3 +430,8 @@ def test_handouts_are_saved_and_costs_are_compared(open_page, included_url):
     expect(table).to_contain_text("ms (median of")
     fill_slider(page, "#cost-patch", 5)
     expect(table).to_contain_text("The image side (32) is not a multiple of the patch side (5).")
+    page.get_by_role("button", name="Exit lesson").click()
+    page.evaluate("vitdemo.store.open('?tab=lessons')")
+    expect(page.locator("#cost-of")).to_be_hidden()
+    page.evaluate("vitdemo.store.open('?tab=lessons&cost.width=256')")  # an old link
+    expect(page.locator("#cost-of")).to_be_visible()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.actions import choose_option, download, open_tab, unfold
+from tests.browser.actions import choose_option, export, open_tab, unfold
 from tests.support import held_tasks
 from tests.support.factories import (
     CLASSES,
@@ -81,11 +81,6 @@ JS_WHISKERS = """all => all.map((line) => {
 })"""
 
 
-def download_csv(page, selector: str, name: str = "Download CSV") -> str:
-    button = page.locator(selector).get_by_role("button", name=name)
-    return download(page, button).path().read_text()
-
-
 def test_a_second_model_is_compared_and_curves_follow_the_classes(page):
     open_tab(page, "Per-class metrics")
     table, ranking, pair = (page.locator(f"#{p}") for p in ("per-class", "ranking", "paired-test"))
@@ -137,7 +132,7 @@ def test_a_second_model_is_compared_and_curves_follow_the_classes(page):
     expect(ranking.locator("figure svg")).to_have_count(2)
     area = ranking.locator("tbody tr").nth(1).locator("td").nth(1)
     expect(area.locator("small")).to_have_text(re.compile(r"^[01]\.\d{3} to [01]\.\d{3}$"))
-    lines = download_csv(page, "#ranking", "Download the curves as CSV").splitlines()
+    lines = export(page, "CSV: Points of the curves").path().read_text().splitlines()
     assert lines[0] == "class,model,curve,x,y,threshold"
     assert lines[1].startswith("cat,second,ROC,0.00000,0.00000,")
     classes.filter(has_text="ship").hover()
@@ -294,7 +289,7 @@ def test_model_table_shows_latency_exports_csv_and_fits_a_phone(page):
     column = titles.all_text_contents().index("Latency, 1 image (ms)")
     latency_cell = table.locator("tbody tr").last.locator("td:visible").nth(column - 1)
     expect(latency_cell).to_have_text(re.compile(r"^\d+\.\d$"))
-    text = download_csv(page, "#models")
+    text = export(page, "CSV: vitdemo-models").path().read_text()
     assert "Recipe" in text  # a hidden column, since it repeats the names
     rows = list(csv.DictReader(io.StringIO(text)))
     assert rows[0]["Test accuracy (%)"] == "97.5"

@@ -21,7 +21,7 @@ TABS = {
 }
 LAPTOP, PHONE, PAPER, A4 = 1366, 390, 703, 794  # pixels; PAPER is A4 minus margins of 12 mm
 CONTROLS = (
-    "select, input, textarea, [role=tab], .vd-download, .vd-save, button.sm, button.lg, footer"
+    "select, input, textarea, [role=tab], .vd-download, .vd-export, button.sm, button.lg, footer"
 )
 JS_VISIBLE_ELEMENTS = (
     "all => all.filter(part => part.checkVisibility()).map(part => part.outerHTML.slice(0, 200))"

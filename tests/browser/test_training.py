@@ -10,6 +10,7 @@ from tests.browser.actions import (
     download_image,
     fill_slider,
     fits_window,
+    open_export_menu,
     open_tab,
     record_model_requests,
     unfold,
@@ -100,7 +101,7 @@ def test_plots_follow_the_chosen_runs_from_none_to_all(progress):
     box.get_by_role("checkbox", name="resnet").check()
     expect(lines).to_have_count(10)
     assert select_all.evaluate("box => [box.checked, box.indeterminate]") == [False, True]
-    button = page.locator("#plots figure").first.get_by_role("button", name="Save as PNG")
+    button = open_export_menu(page).get_by_role("button", name="PNG: Accuracy")
     image, name = download_image(page, button)
     assert name.startswith("vitdemo-accuracy-of-")
     assert image.width > 600

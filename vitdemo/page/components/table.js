@@ -90,17 +90,17 @@ function formatMarkdown(columns, rows) {
   ) + "\n";
 }
 
-// The title of a table: of its fold, or the last heading before it.
+// The title of a table: of its fold, or the last heading before it; "" if there is none.
 function findTitle(table) {
   const fold = table.closest("details")?.querySelector("summary");
   const headings = [...(table.closest("[role=tabpanel], .tabitem") ?? document).querySelectorAll("h2")];
   const isBefore = (each) => each.compareDocumentPosition(table) & Node.DOCUMENT_POSITION_FOLLOWING;
-  return (fold ?? headings.findLast(isBefore))?.textContent.trim() ?? "Table";
+  return (fold ?? headings.findLast(isBefore))?.textContent.trim() ?? "";
 }
 
 // The exports of a table, for the menu Export.
 function describeExports(table, file, columns, rows) {
-  const name = findTitle(table);
+  const name = findTitle(table) || file || "Table";
   const path = file || `vitdemo-${formatFileName(name)}`;
   const save = () => saveText(formatCsv(makeCsvRows(columns, rows)), `${path}.csv`, "text/csv");
   async function copy() {

@@ -60,6 +60,7 @@ def build(setup: PageSetup) -> Feature:
             setup.controls.add(keys.BACKBONE, RunChoice, backbones)
             add_view(MODELS_VIEW, elem_id="own-models")
             add_view(RESULT_VIEW, elem_id="own-result")
+            add_view("export_menu", elem_id="own-export")
         with gr.Column(min_width=260):
             gr.Markdown(TRY_TITLE)
             add_view(TRIAL_VIEW, elem_id="own-trial")

@@ -82,6 +82,7 @@ def build(setup: PageSetup) -> Feature:
         with gr.Column(elem_id="explore-sections", min_width=300):
             add_view("no_model", elem_id="no-model")
             build_layer(setup)
+            add_view("export_menu", elem_id="explore-export")
             with gr.Tabs(elem_id="sections", overflow_behavior="wrap") as setup.sections["section"]:
                 for name, (title, lay_out) in SECTIONS.items():
                     with gr.Tab(title, id=name):

@@ -1,11 +1,10 @@
-// The menu Export of a tab or section: files of its visible charts and tables. It closes with Escape, and with a click
-// next to it.
+// The menu Export of a tab: files of its visible charts and tables. It closes with Escape, and with a click next to it.
 import { listExports } from "../components/exports.js";
 import { markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
 
 const NOTHING = "This view has no chart or table.";
-const PANELS = "[role=tabpanel], .tabitem";
+const PLACES = "#explore-sections, [role=tabpanel], .tabitem"; // whose views the menu exports
 
 function create(element) {
   let listed = []; // the offers when the menu was opened
@@ -24,7 +23,7 @@ function create(element) {
   }
 
   function toggle({ target }) {
-    listed = target.open ? listExports(element.closest(PANELS) ?? document.body) : [];
+    listed = target.open ? listExports(element.closest(PLACES) ?? document.body) : [];
     message = "";
     draw();
   }

@@ -23,8 +23,8 @@ TAB_ID, TITLE, FEATURE = "lessons", "Lessons", cost.FEATURE
 def build(setup: PageSetup) -> Feature:
     """Lay out the tab, and add its controls to `setup.controls`. The browser draws the views."""
     gr.Markdown(LESSONS_INTRO)
-    add_view(catalog.VIEW, elem_id="lessons")
     cost.build(setup)
+    add_view(catalog.VIEW, elem_id="lessons")
     handouts.build(setup)
     with gr.Accordion("About", open=False, elem_classes="vd-about"):
         gr.Markdown(ABOUT_LESSONS)

@@ -58,6 +58,7 @@ def build(setup: PageSetup) -> Feature:
     add_view(results.VIEW, elem_id="learning")
     with gr.Row(elem_classes="vd-filters"):
         add_download_button("Save report (HTML)", "report", "report")
+        add_view("export_menu", elem_id="training-export")
     features = [FEATURE, make_feature(setup.jobs)]
     if setup.local_only:
         upload.build(setup)

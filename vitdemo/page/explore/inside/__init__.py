@@ -38,9 +38,7 @@ FEATURE = merge_features(module.FEATURE for module in MODULES)
 
 def build(setup: PageSetup) -> None:
     """Lay out the menu of parts, and the parts; only the chosen part is visible."""
-    with gr.Row(elem_id="inside-head"):
-        add_view("part_menu", elem_id="part")
-        add_view("export_menu", elem_id="inside-export")
+    add_view("part_menu", elem_id="part")
     for name, modules in PARTS.items():
         with gr.Column(elem_id=f"part-{name}"):
             for module in modules:

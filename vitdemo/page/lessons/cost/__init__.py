@@ -1,4 +1,4 @@
-"""Calculator of the cost of a Vision Transformer, compared with a baseline.
+"""Calculator of the cost of a Vision Transformer, compared with a baseline, for lesson 7.
 
 The payload is a document: a table of the current cost. A task returns the measured latency.
 """
@@ -20,7 +20,7 @@ from vitdemo.page.feature import Feature, PageSetup, Report
 from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "cost"
-COST_TITLE = "Cost of a Vision Transformer"
+COST_TITLE = "## Cost of a Vision Transformer"
 COST_HEADER = ["Cost per image", "Baseline", "Current", "Factor"]
 COST_ROWS: Sequence[tuple[str, str, Callable[[VitCost], float]]] = (  # label, format and value
     ("Tokens", "{:,}", lambda cost: cost.tokens),
@@ -56,8 +56,9 @@ TIMED_SECONDS = 1.0
 
 
 def build(setup: PageSetup) -> None:
-    """Lay out the folded section, and add its controls to `setup.controls`."""
-    with gr.Accordion(COST_TITLE, open=False, elem_id="cost-of"):
+    """Lay out the calculator, which its script hides, and add its controls to `setup.controls`."""
+    with gr.Column(elem_id="cost-of"):
+        gr.Markdown(COST_TITLE)
         with gr.Row():
             for key in keys.COST_SIZES.values():
                 setup.controls.add(key, gr.Slider, min_width=160)

@@ -8,6 +8,15 @@ import { CANCEL } from "../../texts.js";
 
 const SIZES = ["image", "patch", "width", "depth", "heads"].map((name) => `cost.${name}`);
 const BASELINE = "cost.baseline";
+const LESSON = "7-training"; // the lesson that uses the calculator
+
+// Show the calculator in its lesson, and at an address that contains sizes.
+function show(state) {
+  const isShown = state.lesson === LESSON || SIZES.some((name) => state[name] !== store.keys[name].start);
+  document.documentElement.toggleAttribute("data-cost", isShown);
+}
+store.watch(["lesson", ...SIZES], show);
+document.addEventListener("vitdemo:started", () => show(store.state));
 
 function create(element) {
   const makeButton = (...options) => makeElement(drawActionButton(...options));
