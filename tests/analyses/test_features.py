@@ -1,6 +1,7 @@
 """Features, distances, t-SNE and neighbours against plain loops and the models themselves."""
 
 import math
+import shutil
 import time
 
 import numpy as np
@@ -17,8 +18,8 @@ from tests.support.factories import (
     timm_spec,
     write_noise_images,
 )
-from vitdemo import models
-from vitdemo.analyses import features
+from vitdemo import models, runs
+from vitdemo.analyses import features, tsne_file
 from vitdemo.analyses.tsne import compute_tsne, run_tsne_process
 from vitdemo.errors import DataError, RunError
 from vitdemo.models import build_model
@@ -185,3 +186,21 @@ def test_test_image_is_its_own_nearest_neighbour(context, name):
     assert sample.indices[indices[0]] == 10
     assert cosines[0] == pytest.approx(1, abs=1e-3)
     assert len(indices) == 8 and (np.diff(cosines) <= 0).all()
+
+
+def test_maps_are_read_from_the_run_folder_while_weights_and_images_fit(context, tmp_path):
+    run = context.find_run("vit")
+    planes = features.load_planes(context, run, 14)
+    copy = shutil.copytree(run.path, tmp_path / "vit")
+    stored, sample = runs.read_run(copy), planes[0].sample
+    assert tsne_file.read_planes(stored, sample) is None  # there is no file
+    tsne_file.write_planes(stored, planes)
+    for found, plane in zip(tsne_file.read_planes(stored, sample), planes, strict=True):
+        assert (found.name, found.dimension) == (plane.name, plane.dimension)
+        assert found.purity == pytest.approx(plane.purity)
+        np.testing.assert_allclose(found.places, plane.places, atol=5e-4)  # float16
+    assert tsne_file.read_planes(stored, features.load_sample(context, 13)) is None
+    (copy / runs.WEIGHTS_FILE).write_bytes(b"other weights")
+    assert tsne_file.read_planes(stored, sample) is None
+    (copy / tsne_file.TSNE_FILE).write_bytes(b"damaged")
+    assert tsne_file.read_planes(stored, sample) is None

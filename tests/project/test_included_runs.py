@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from vitdemo import data, models, runs
+from vitdemo.analyses import features, tsne_file
 from vitdemo.analyses.class_attribution import choose_first_map
 from vitdemo.analyses.predictions import available_predictions
 from vitdemo.context import read_test_accuracy
@@ -327,3 +328,12 @@ def test_help_states_the_measured_score_of_centre_first():
     found = read_summaries(ROOT / "assets" / "runs" / "vit-scratch")["drop"]
     assert f"{100 * found.scores['centre first']:.0f} points with vit-scratch" in ABOUT_P_VALUES
     assert "is 5% for a randomly placed map" in ABOUT_P_VALUES
+
+
+def test_stored_maps_fit_the_weights_and_the_default_sample(trained, cifar10):
+    sample = features._draw_sample(cifar10, features.MAX_SAMPLE_SIZE)
+    pixels, learned = tsne_file.read_planes(trained, sample)
+    assert pixels.places.shape == learned.places.shape == (features.MAX_SAMPLE_SIZE, 2)
+    assert learned.places.min() >= 0 and learned.places.max() <= 1
+    assert learned.purity > 0.85 > 0.5 > pixels.purity
+    assert (trained.path / tsne_file.TSNE_FILE).stat().st_size < 20_000
