@@ -470,7 +470,7 @@ def test_every_part_fits_a_phone(inside):
         ("section=inside&inside=lens", "#lens"),
         ("section=inside&inside=residual_stream", "#residual-stream"),
         ("section=inside&inside=ablation", "#head-effects"),
-        ("tab=data-patches&data.model=vit", "#patches"),
+        ("tab=data&data.model=vit", "#patches"),
     ],
 )
 def test_former_links_open_the_part_that_contains_the_view(open_page, page_url, former, place):
@@ -479,3 +479,6 @@ def test_former_links_open_the_part_that_contains_the_view(open_page, page_url, 
     if "data.model" in former:
         expect(page.locator("#model select")).to_have_value("vit")
     page.wait_for_url(lambda url: former.rpartition("inside=")[2] not in url or "ablation" in url)
+    expect(page.get_by_role("tab", name="Explore", exact=True)).to_have_attribute(
+        "aria-selected", "true"
+    )

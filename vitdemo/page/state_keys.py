@@ -37,7 +37,7 @@ RUNS_STAMP = TextKey("models", None, in_url=False)  # stamp of the list of runs
 UNAVAILABLE_MODEL = TextKey("unavailable", in_url=False)  # name of a chosen run without weights
 TAB = TextKey(
     "tab",
-    former_values={"look": "explore", "data-patches": "explore", "calibration": "metrics"},
+    former_values={"look": "explore", "calibration": "metrics"},
 )
 SECTION = TextKey("section", former_values={"why": "class-attribution", "side": "heads"})
 RESULTS_SECTION = TextKey("results")

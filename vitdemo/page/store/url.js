@@ -78,8 +78,8 @@ export function readQuery(search = window.location.search) {
   }
   if (query.get("section") === "side") found.compare = true; // a former section
   if (query.get("inside") === "distance") Object.assign(found, { section: "heads", order: "distance" }); // a former part
-  if (query.get("tab") === "data-patches") {
-    Object.assign(found, { section: "inside", inside: "embeddings" }); // an old link
+  if (query.get("tab") === "data" && query.has("data.model")) {
+    Object.assign(found, { tab: "explore", section: "inside", inside: "embeddings" }); // an old link
   }
   const layer = Math.round(Number(query.get("layer") ?? 0));
   if (layer > 0 && Number.isFinite(layer)) found.layer = layer;

@@ -30,7 +30,7 @@ function create(element) {
   });
   const progress = createProgressLine("", cancel);
   render(
-    markup`<div class="vd-task"><div class="buttons">${measure}${keep}</div></div>
+    markup`<div class="vd-task">${measure}${keep}</div>
       <div class="article"></div><div class="article"></div>${progress.place}`,
     element,
   );

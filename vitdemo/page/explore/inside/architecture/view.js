@@ -16,6 +16,7 @@ const LINKS = {
   head: { section: "class-attribution" },
 };
 const LAYERS = { inside: "layers" };
+const NUMBERED = 0.2; // probability from which a bar has a number; the other numbers are in the titles
 const TITLES = {
   patches: "Patch embedding",
   stem: "Convolutional stem",
@@ -28,22 +29,29 @@ const TITLES = {
   linear: "Classifier",
   layer: "Normalisation",
 };
+// Details of the parts, for the table below the diagram
+const DETAILS = {
+  patches: ({ rows, columns, width }) =>
+    `${rows} × ${columns} patches. Each becomes a token, a vector of ${width} numbers.`,
+  stem: () => "Convolutions with overlapping receptive fields.",
+  tokens: () => "A learned position embedding is added to each token.",
+  attention: ({ tokens }) => `Each token attends to all ${tokens} tokens.`,
+  mlp: ({ width, hidden }) => `Processes each token separately: from ${width} to ${hidden} numbers and back.`,
+  norm: ({ width }) =>
+    `Scales the ${width} numbers of a token to mean 0 and variance 1, then applies a learned scale.`,
+  head: ({ answer, width }) => `Reads ${answer}, ${width} numbers.`,
+};
 const DESCRIPTIONS = {
-  patches: ({ rows, columns, side, width }) =>
-    `${rows * columns} patches of ${side} × ${side} pixels, each a vector of ${width} numbers`,
-  stem: ({ rows, columns, width }) =>
-    `Overlapping convolutions: ${rows * columns} tokens of ${width} numbers`,
+  patches: ({ side, width }) => `${side} × ${side} pixels each, to ${width} numbers`,
+  stem: ({ rows, columns, width }) => `${rows * columns} tokens of ${width} numbers`,
   tokens({ prefix, patches, tokens }) {
     const names = prefix.join(", ") || "no special token";
-    return `${names[0].toUpperCase()}${
-      names.slice(1)
-    } and ${patches} patches, plus learned positions: ${tokens} tokens. Bright: large norm`;
+    return `${tokens}: ${names} and ${patches} patches. Bright: large norm`;
   },
-  attention: ({ heads, size, tokens }) =>
-    `${heads} heads of ${size} numbers; each token attends to all ${tokens}`,
-  mlp: ({ width, hidden }) => `Each token separately: from ${width} to ${hidden} numbers and back`,
-  norm: ({ width }) => `Scales the ${width} numbers of a token to mean 0 and variance 1`,
-  head: ({ answer, width, classes }) => `From ${answer}, ${width} numbers, to ${classes} classes`,
+  attention: ({ heads, size }) => `${heads} heads of ${size} numbers`,
+  mlp: () => "Each token separately",
+  norm: () => "Mean 0, variance 1 per token",
+  head: ({ classes }) => `${classes} classes`,
   // Convolutional models, whose layers are shown
   convolutions: ({ count, side, before, after, is_frozen: isFrozen, name }) =>
     `${
@@ -112,7 +120,7 @@ function drawLens({ steps, answers }) {
   return drawColumns(steps.probabilities.map((each, i) => {
     const title = `After layer ${i + 1}: ${answers[0][0]} ${formatProbability(each)}`;
     return markup`<span class="rising" title=${title}><i style="height: ${100 * each}%"></i><b>${
-      (100 * each).toFixed(0)
+      each >= NUMBERED ? (100 * each).toFixed(0) : ""
     }</b></span>`;
   }));
 }
@@ -127,17 +135,17 @@ function drawLayers(value) {
   const drawSteps = (title, description, strip) => drawBox({ title, description, link: LAYERS }, { strip });
   const numbers = drawColumns(steps.maps.map((_, i) => markup`<b>${i + 1}</b>`));
   return markup`<div class="layers">
-    <p><span>${steps.maps.length} layers (blocks) in sequence</span>${numbers}</p>
+    <p><span>${steps.maps.length} layers (blocks)</span>${numbers}</p>
     ${drawBox(attention, { strip: drawMaps(value) })}
     ${others.map((part) => drawBox(part))}
     ${
     steps.contributions.length
-      ? drawSteps("Residual stream", `Contribution to the logit of ${name}`, drawContributions(value))
+      ? drawSteps("Residual stream", `Added to the logit of ${name}`, drawContributions(value))
       : nothing
   }
     ${
     steps.probabilities.length
-      ? drawSteps("Logit lens", `Probability of ${name} after each layer, %`, drawLens(value))
+      ? drawSteps("Logit lens", `Probability of ${name} after a layer, %`, drawLens(value))
       : nothing
   }
   </div>`;
@@ -181,11 +189,15 @@ function drawSizes({ parts }) {
   const computeTotal = (name) => parts.reduce((sum, each) => sum + each[name], 0);
   const [parameters, macs] = [computeTotal("parameters"), computeTotal("macs")];
   const formatCell = (count, all) => `${formatNumber(count)} (${formatProbability(count / (all || 1))})`;
-  const rows = parts.map((
-    each,
-  ) => [each.title, formatCell(each.parameters, parameters), formatCell(each.macs, macs)]);
-  rows.push(["total", formatNumber(parameters), formatNumber(macs)]);
-  return drawFoldedTable("Parameters and multiply-adds", ["part", "parameters", "multiply-adds"], rows);
+  const rows = parts.map((each) => [
+    each.title,
+    DETAILS[each.kind]?.(each.sizes) ?? "",
+    formatCell(each.parameters, parameters),
+    formatCell(each.macs, macs),
+  ]);
+  rows.push(["total", "", formatNumber(parameters), formatNumber(macs)]);
+  const columns = ["part", { label: "details", numeric: false }, "parameters", "multiply-adds"];
+  return drawFoldedTable("Details of the parts", columns, rows);
 }
 
 function draw(place, data) {
