@@ -5,7 +5,7 @@ import { drawSelect } from "./shared.js";
 
 const PART = "inside";
 const SENTENCES = { // what the part shows, and what to do
-  diagram: "From the image to the prediction. Click a box for its details.",
+  diagram: "From image to prediction. Click a box for details.",
   embeddings: "From pixels to tokens. Click a patch at the bottom to compare its position with all others.",
   one_head:
     "One head, number by number. Point at a patch to use it as the key; click to use it as the query.",

@@ -197,7 +197,7 @@ function drawSizes({ parts }) {
   ]);
   rows.push(["total", "", formatNumber(parameters), formatNumber(macs)]);
   const columns = ["part", { label: "details", numeric: false }, "parameters", "multiply-adds"];
-  return drawFoldedTable("Details of the parts", columns, rows);
+  return drawFoldedTable("Details", columns, rows);
 }
 
 function draw(place, data) {

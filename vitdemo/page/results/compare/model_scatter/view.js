@@ -187,7 +187,7 @@ function describeMissing(count) {
 
 function create(element) {
   const shown = makeElement(markup`<div class="shown" aria-hidden="true" hidden></div>`);
-  const plot = makeElement(markup`<div class="plot"></div>`);
+  const plot = makeElement(markup`<figure class="plot" aria-label="Plot of all models"></figure>`);
   let [models, axis, dots, marked, setTabStop] = [[], store.keys[X].start, [], null, null];
 
   function mark(dot) {
