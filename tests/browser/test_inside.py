@@ -44,7 +44,7 @@ def open_parts(open_views, shown_views):
 
 
 def open_part(page, title):
-    page.get_by_label("Part", exact=True).select_option(title)
+    page.locator("#part select").select_option(title)
 
 
 def open_head_ablation(page):

@@ -109,7 +109,7 @@ def open_attention(page) -> None:
 
 
 def open_part(page, title: str, name: str) -> None:
-    page.get_by_label("Part", exact=True).select_option(title)
+    page.locator("#part select").select_option(title)
     expect(page.locator(f"#part-{name}")).to_be_visible()
 
 

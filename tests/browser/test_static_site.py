@@ -86,7 +86,7 @@ def test_a_link_opens_the_same_view(open_site):
     expect(page.locator("#lens")).to_be_visible()
     wait_for_views(page)
     expect(page.locator("#model select")).to_have_value("timm")
-    expect(page.get_by_label("Part", exact=True)).to_have_value("layers")
+    expect(page.locator("#part select")).to_have_value("layers")
 
 
 def test_a_state_that_was_not_recorded_is_named_in_one_card(open_site):
