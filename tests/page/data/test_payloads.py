@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import time
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 
 from tests.support.factories import make_context, make_run, write_noise_images
 from vitdemo.analyses import class_statistics, feature_time, features
+from vitdemo.analyses.tsne_file import write_planes
 from vitdemo.data import MISSING_DATASET
 from vitdemo.errors import DataError
 from vitdemo.page.data import augmentation, classes, similar_images
@@ -135,6 +137,22 @@ def test_maps_are_shown_once_the_task_has_computed_them(context):
     json.dumps({**found, "sheet": None})
     other = similar_images.maps_payload(context, make_state(features="vit", images=300))
     assert {*other.data} == {*before.data}
+
+
+def test_stored_maps_are_shown_without_a_task(shown_runs, tmp_path):
+    folder = shutil.copytree(shown_runs, tmp_path / "runs")
+    data_root = write_noise_images(tmp_path / "data", COUNTS)
+    before = make_context(folder, data_root=data_root)
+    run = before.find_run("vit")
+    planes = features.load_planes(before, run, features.MAX_SAMPLE_SIZE)
+    write_planes(run, planes)
+    context = make_context(folder, data_root=data_root)
+    found = similar_images.maps_payload(context, make_state(features="vit")).data
+    for shown, plane in zip(found["planes"], planes, strict=True):
+        np.testing.assert_allclose(shown["places"], plane.places, atol=6e-4)
+    assert str(plane.dimension) in str(found["separation"])
+    for other in ({"features": "vit", "images": 300}, {"features": "timm"}):
+        assert "message" in similar_images.maps_payload(context, make_state(**other)).data
 
 
 def test_the_time_of_the_maps_is_measured_before_the_start(context, monkeypatch):
