@@ -1,7 +1,7 @@
 // Documents: the blocks of vitdemo/documents, each drawn with the function of its kind.
 import { makeElement, markup, nothing, render } from "../markup.js";
 import { define } from "../store.js";
-import { offerExports } from "./exports.js";
+import { setExports } from "./exports.js";
 import { drawLazily } from "./lazy.js";
 import { drawStroke } from "./line_plots.js";
 import { drawMapRow } from "./maps.js";
@@ -23,7 +23,7 @@ function drawFigure({ title, label, svg, lines = [], caption }) {
 function drawDownload({ label, file, header, rows = [] }) {
   const save = () => saveText(formatCsv([header, ...rows]), `${file}.csv`, "text/csv");
   const place = makeElement(markup`<i hidden></i>`);
-  offerExports(place, () => ({ name: label, formats: { CSV: save } }));
+  setExports(place, () => ({ name: label, formats: { CSV: save } }));
   return place;
 }
 

@@ -1,4 +1,4 @@
-// Files of charts and tables. An element offers them with `offerExports`; a figure with a drawing always offers PNG, and
+// Files of charts and tables. An element offers them with `setExports`; a figure with a drawing always offers PNG, and
 // SVG if its drawing is one SVG. The menu Export (export_menu/view.js) lists the offers of a tab.
 import { formatFileName, makeCanvas, saveAs, saveText } from "./shared.js";
 
@@ -10,7 +10,7 @@ const STYLES = [
 const offers = new WeakMap(); // element -> function that returns { name, formats: { text of the button: save } }, or null
 
 // `describe()` is called when the menu opens. A `save` function may return a message, or a promise of one.
-export function offerExports(element, describe) {
+export function setExports(element, describe) {
   offers.set(element, describe);
   element.dataset.exports = "";
 }

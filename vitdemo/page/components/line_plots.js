@@ -14,7 +14,7 @@
 // A line is { run, name, x: [...], y: [...], colour, dashed, faint, sign, points: draw a dot at every point,
 // read: include it in the readings, epochs: [...] or null }.
 import { makeElement, markup, nothing, render, shapes } from "../markup.js";
-import { offerExports } from "./exports.js";
+import { setExports } from "./exports.js";
 import { drawNotice, formatCsv, saveText } from "./shared.js";
 import { drawTable } from "./table.js";
 
@@ -290,7 +290,7 @@ export function createLinePlots(root, { listen = () => {}, hasSlider = true } = 
 
   reader.addEventListener("input", () => choose(places[Number(reader.value)]));
   const save = () => saveText(formatCsv(drawn.csv.rows), drawn.csv.name, "text/csv");
-  offerExports(root, () => drawn.csv && { name: "Values of all plots", formats: { CSV: save } });
+  setExports(root, () => drawn.csv && { name: "Values of all plots", formats: { CSV: save } });
   draw(null);
   new ResizeObserver(() => {
     if (root.clientWidth && getWidthClass(root.clientWidth) !== windowClass) draw(drawn);

@@ -1,7 +1,7 @@
 // Table of table.py, sorted by a click on a column's name. The menu Export saves it as CSV, or copies it as Markdown.
 import { markup, nothing, render } from "../markup.js";
 import { fill } from "../texts.js";
-import { offerExports } from "./exports.js";
+import { setExports } from "./exports.js";
 import { copyText, formatCsv, formatFileName, saveText } from "./shared.js";
 
 const NEXT = { none: "ascending", ascending: "descending", descending: "none" };
@@ -167,7 +167,7 @@ class DataTable extends HTMLElement {
       ...columns.filter(({ help }) => help).map(({ label, help }) => [label, help]),
       ...(value.terms ?? []),
     ];
-    offerExports(this, () => describeExports(this, value.file, columns, [...sorted, ...feet]));
+    setExports(this, () => describeExports(this, value.file, columns, [...sorted, ...feet]));
     render(
       markup`<div class=${value.tall ? "vd-scroll vd-tall" : "vd-scroll"} tabindex="0">
         <table class="vd-table">

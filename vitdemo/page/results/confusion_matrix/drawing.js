@@ -13,7 +13,7 @@ export const getCellColour = ({ signed, strengths }, i, j) => {
 };
 
 // The colour on white paper of a cell with 55% of its colour, as on the page.
-function mixColour(hex, strength) {
+function computeColour(hex, strength) {
   const share = 0.55 * Math.min(Math.abs(strength), 1);
   const parts = WHITE.map((white, k) => {
     const part = parseInt(hex.slice(1 + 2 * k, 3 + 2 * k), 16);
@@ -32,7 +32,7 @@ export function drawMatrixImage(value) {
     }>${text}</text>`;
   const drawCell = (text, i, j) => {
     const [x, y] = [labels + j * CELL, top + i * CELL];
-    const fill = mixColour(getCellColour(value, i, j), value.strengths[i][j]);
+    const fill = computeColour(getCellColour(value, i, j), value.strengths[i][j]);
     return shapes`<rect x=${x} y=${y} width=${CELL - 1} height=${CELL - 1} fill=${fill}></rect>${
       drawText(text, x + CELL / 2, y + CELL / 2, "middle")
     }`;

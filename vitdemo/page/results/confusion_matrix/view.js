@@ -2,7 +2,7 @@
 // cell, a list of the largest errors. The cell is a text of the view state: true and predicted class.
 import { createDocument } from "../../components/documents.js";
 import { createGallery, resetPageOf } from "../../components/gallery.js";
-import { makeDrawingFormats, offerExports } from "../../components/exports.js";
+import { makeDrawingFormats, setExports } from "../../components/exports.js";
 import { createRoving, formatCsv, formatShade, saveText } from "../../components/shared.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
@@ -76,7 +76,7 @@ store.define("confusion_matrix", {
   render(element, value, state) {
     const notes = value.notes.map((text) => markup`<p class="quiet">${text}</p>`);
     render(markup`<div class="vd-scroll">${drawMatrix(value, state[CELL])}</div>${notes}`, element);
-    offerExports(element, () => describeExports(value));
+    setExports(element, () => describeExports(value));
   },
 });
 
