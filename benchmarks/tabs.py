@@ -32,7 +32,6 @@ TAB_SELECTORS = {
     "Results": ["#per-class .rows button", "#ranking figure"],
     "Confusion matrix": ["#confusion-matrix button"],
     "Errors": ["#errors-kinds [data-pick]", "#errors-pictures .thumb"],
-    "Calibration": ["#calibration figure"],
     "Compare models": ["#model-scatter svg", "#gains figure"],
     "Data": ["#class-examples [data-pick]", "#classes figure"],
 }
