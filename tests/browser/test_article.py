@@ -11,8 +11,8 @@ from vitdemo.page.bridge import document_payload
 # Draws a document, whose buttons show other documents.
 JS_DRAW = """async ([documents, name]) => {
   const { createDocument } = await vitdemo.load("components/documents.js");
-  const place = document.querySelector("#sections");
-  place.className = "article";
+  const place = document.body.appendChild(document.createElement("div"));
+  Object.assign(place, { id: "document", className: "article" });
   const draw = createDocument(place, (name) => draw(documents[name]));
   draw(documents[name]);
 }"""
@@ -60,7 +60,7 @@ def open_document(open_views, shown_views):
     def open_document(name: str) -> Locator:
         page = open_views(shown_views, "explore-export", is_new=True)
         page.evaluate(JS_DRAW, [make_documents(), name])
-        return page.locator("#sections")
+        return page.locator("#document")
 
     return open_document
 
