@@ -13,6 +13,7 @@ JS_DRAW = """async ([documents, name]) => {
   const { createDocument } = await vitdemo.load("components/documents.js");
   const place = document.body.appendChild(document.createElement("div"));
   Object.assign(place, { id: "document", className: "article" });
+  place.dataset.view = "document"; // the menu lists the folded tables of visible views
   const draw = createDocument(place, (name) => draw(documents[name]));
   draw(documents[name]);
 }"""

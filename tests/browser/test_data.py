@@ -112,7 +112,6 @@ def test_dots_and_neighbours_open_their_images(page):
     expect(page.locator("#picture .about")).to_contain_text(label.split(",")[0])
     expect(page.locator("#attention .large")).to_be_visible()
     open_tab(page, "Data", "Similar images")
-    page.locator("#find-near").click()
     near = page.locator("#near figure")
     expect(near).to_have_count(8)
     expect(near.first).to_contain_text("cosine")

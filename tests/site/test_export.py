@@ -110,5 +110,5 @@ def test_depth_of_each_model_is_recorded(exported_site, shown):
     layers = {run.name: shown.count_layers(run) for run in shown.explainable_runs()}
     assert {name: each["layers"] for name, each in settings["depths"].items()} == layers
     assert settings["models"]["groups"][0][1] == [*layers]
-    assert settings["description"]["needs"]["logit_lens"] == [keys.IMAGE.name, keys.MODEL.name]
+    assert settings["description"]["needs"]["layer_by_layer"] == [keys.IMAGE.name, keys.MODEL.name]
     assert make_context().explainable_runs() == []
