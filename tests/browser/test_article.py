@@ -138,7 +138,7 @@ def test_folds_draw_tables_while_open_and_stay_open_by_title(open_document):
     expect(menu.get_by_role("button")).to_have_text(["CSV", "Markdown"] * 2)
     folds.page.mouse.click(5, 5)
     expect(menu.locator(".panel")).to_be_hidden()
-    folds.get_by_text("Second").click()
+    folds.locator("summary", has_text="Second").click()
     expect(folds.get_by_role("rowheader").locator("visible=true")).to_have_text("Second")
     folds.get_by_role("button", name="other folds").click()
     expect(folds.locator("summary")).to_have_text(["About", "Third", "Second"])

@@ -18,7 +18,7 @@ function drawMap({ values, signed, alt }) {
 }
 
 const drawNumbers = (values) =>
-  drawFoldedGrid("Values", "", values.map((line) => line.map((value) => value.toFixed(2))));
+  drawFoldedGrid("Values", "row", values.map((line) => line.map((value) => value.toFixed(2))));
 
 export function drawImageRow({ items, sheet, width }, pick) {
   const images = items.filter(({ values }) => !values);
