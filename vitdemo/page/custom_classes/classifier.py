@@ -48,7 +48,7 @@ def train(
     folder = context.sessions.make_folder() / make_run_name(found)
     write_probe_run(context, found, folder)
     session.probe, session.probe_folder, session.notice = found, folder, ""
-    session.shares = ()
+    session.prediction = None
 
 
 def save(

@@ -79,6 +79,13 @@ export function readQuery(search = window.location.search) {
   if (query.get("inside") === "distance") Object.assign(found, { section: "heads", order: "distance" }); // a former part
   const layer = Math.round(Number(query.get("layer") ?? 0));
   if (layer > 0 && Number.isFinite(layer)) found.layer = layer;
+  if (query.get("inside") === "epochs" && query.get("section") === "inside" && !query.has("tab")) {
+    Object.assign(found, {
+      tab: "training",
+      "training.animated": found.model ?? "",
+      "training.layer": found.layer ?? 0,
+    }); // an old link
+  }
   return found;
 }
 

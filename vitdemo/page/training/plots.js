@@ -11,7 +11,11 @@ function makeLines({ x, y, ...line }, positions, axis, smoothing) {
   const { epoch, [axis]: places } = positions[x];
   const original = { ...line, x: places, y, read: true, epochs: axis === "epoch" ? null : epoch };
   if (!smoothing) return [original];
-  return [{ ...original, faint: true }, { ...original, y: smoothCurve(y, smoothing), read: false }];
+  return [{ ...original, faint: true, label: "" }, {
+    ...original,
+    y: smoothCurve(y, smoothing),
+    read: false,
+  }];
 }
 
 // Return the plots that `createLinePlots` draws, for the data and the display settings.
@@ -27,7 +31,11 @@ function makePlots({ message, note, axes, x: positions, plots }, state) {
     log: hasLogScale && scale === "log",
     zero: plot.signed,
     lines: lines.flatMap((line) => makeLines(line, positions, axis, smoothing)),
-    marks: marks.map((mark) => ({ x: mark[axis], colour: mark.colour })),
+    marks: marks.map((mark) => ({
+      x: mark[axis],
+      colour: mark.colour,
+      label: plot.shape === "large" ? mark.label : "",
+    })),
   });
   return { note, x: unit, plots: plots.map(makePlot) };
 }

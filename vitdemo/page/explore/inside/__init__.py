@@ -5,7 +5,6 @@ import gradio as gr
 from vitdemo.page.bridge import add_view
 from vitdemo.page.explore.inside import (
     architecture,
-    epochs,
     head_ablation,
     logit_lens,
     one_head,
@@ -24,7 +23,6 @@ MODULES = {  # part -> module: the overview, then the order of the forward pass
     "ablation": head_ablation,
     "residual_stream": residual_stream,
     "lens": logit_lens,
-    "epochs": epochs,
 }
 
 VIEW_IDS = {  # elem_id of the view, for each part that has no controls
@@ -33,7 +31,6 @@ VIEW_IDS = {  # elem_id of the view, for each part that has no controls
     one_head: "one-head",
     residual_stream: "residual-stream",
     logit_lens: "lens",
-    epochs: "epochs-inside",
 }
 FEATURE = merge_features(part.FEATURE for part in MODULES.values())
 

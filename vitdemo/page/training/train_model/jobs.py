@@ -1,8 +1,9 @@
 """Rows of the training runs that were started on the page: progress, result and actions."""
 
+from collections.abc import Sequence
+
 from vitdemo.context import AppContext, read_test_accuracy
 from vitdemo.errors import VitdemoError
-from vitdemo.jobs import JobQueue
 from vitdemo.jobs.gain import measure_validation_gain
 from vitdemo.jobs.state import (
     EVALUATING,
@@ -35,10 +36,10 @@ STATE_ACTIONS = {
 }
 
 
-def job_rows(jobs: JobQueue, context: AppContext) -> list[Task]:
+def job_rows(jobs: Sequence[Job], context: AppContext) -> list[Task]:
     found = {run.path.resolve(): run for run in context.list_runs()[0]}
     by_name = {run.name: run for run in found.values()}
-    return [job_row(job, found.get(job.path), by_name) for job in jobs.list_jobs()]
+    return [job_row(job, found.get(job.path), by_name) for job in jobs]
 
 
 def job_row(job: Job, run: Run | None, runs: dict[str, Run]) -> Task:
