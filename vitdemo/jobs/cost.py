@@ -43,7 +43,7 @@ class TrainingCost:
 
     @property
     def speed_text(self) -> str:
-        return f"measured at {self.images_per_second:.0f} images per second"
+        return f"Measured speed: {self.images_per_second:.0f} images/s"
 
     @property
     def size_text(self) -> str:

@@ -56,7 +56,7 @@ class TrainingOption:
 
 OPTIONS: dict[str, TrainingOption] = {
     "epochs": TrainingOption("Epochs", int, 1, 200),
-    "train_pictures": TrainingOption("Training images (0: all)", int, 0, 1_000_000),
+    "train_pictures": TrainingOption("Images (0: all)", int, 0, 1_000_000),
     "optimizer": TrainingOption("Optimizer", str, choices=OPTIMIZERS),
     "learning_rate": TrainingOption("Learning rate", float, 1e-6, 10),
     "batch_size": TrainingOption("Batch size", int, 8, 1024),
@@ -113,8 +113,8 @@ PRESETS: dict[str, Preset] = {
     ),
     "good": Preset(
         "Good accuracy",
-        "The recipe of the run vit-small-cpu, which reached 82.6% test accuracy after ten epochs on "
-        "all training images.",
+        "The recipe of the run vit-small-cpu, which reached 82.6% test accuracy after ten epochs "
+        "on all training images.",
         "vit-small-cpu",
     ),
     "too-fast": Preset(
@@ -126,8 +126,8 @@ PRESETS: dict[str, Preset] = {
     ),
     "no-positions": Preset(
         "Fails: no position embedding",
-        '"First steps" without a position embedding, so the order of the patches has no effect. The '
-        "validation accuracy was 52.4% (First steps: 61.7%).",
+        '"First steps" without a position embedding, so the order of the patches has no effect. '
+        "The validation accuracy was 52.4% (First steps: 61.7%).",
         "first-steps",
         {"pos_embed": "none"},
     ),

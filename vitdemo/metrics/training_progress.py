@@ -183,7 +183,7 @@ def _run_stage_changes(run: Run, was_continued: bool) -> list[StageChange]:
     elif warmup:
         add(head_epochs + warmup, "warm-up of the learning rate ends", "warm-up ends")
     if unmixed and uses_mixing(run) and unmixed < total:
-        add(total - unmixed, "MixUp and CutMix end", "MixUp and CutMix end")
+        add(total - unmixed, "MixUp and CutMix end", "MixUp, CutMix end")
     whole_epochs = recipe_field(run, "whole_epochs")
     if recipe_field(run, "patch_dropout") and 0 < whole_epochs < total:
         add(total - whole_epochs, "PatchDropout ends", "PatchDropout ends")

@@ -12,11 +12,22 @@ from tests.support.factories import (
     record_start_weights,
 )
 from vitdemo import runs
-from vitdemo.figures.curves import MAX_TRAINING_CURVES
+from vitdemo.figures.curves import COLOURS, MAX_TRAINING_CURVES
 from vitdemo.jobs import JobQueue
 from vitdemo.page.state_key import NOT_CHOSEN
-from vitdemo.page.training import curves, make_feature, results, run_choice
-from vitdemo.page.training.curves import NO_RUN_MESSAGE, NO_SELECTION_MESSAGE, render_curves
+from vitdemo.page.training import (
+    curves,
+    image_across_epochs,
+    make_feature,
+    results,
+    run_choice,
+)
+from vitdemo.page.training.curves import (
+    NO_RUN_MESSAGE,
+    NO_SELECTION_MESSAGE,
+    SAME_COLOUR_NOTE,
+    render_curves,
+)
 from vitdemo.page.view_state import ViewState
 from vitdemo.report.training import stage_list
 from vitdemo.runs import Run
@@ -115,23 +126,39 @@ def test_new_runs_are_chosen_once(tmp_path):
     assert names() == names(["b"], ["b"]) == ["b", "new"]  # "a" has only results
 
 
+def test_lines_and_stages_have_labels(line):
+    many, one = render_curves(line, line), render_curves(line, line[:1])
+    accuracy, loss, gap = many["plots"]
+    labels = [each["label"] for each in accuracy["lines"]]
+    assert labels == ["first", "training", "second", "training"]
+    assert [each["label"] for each in loss["lines"]] == ["first", "", "second", ""]
+    assert [each["label"] for each in gap["lines"]] == ["first", "second"]
+    assert [each["label"] for each in one["plots"][0]["lines"]] == ["validation", "training"]
+    assert "warm-up ends" in [mark["label"] for mark in accuracy["marks"]]
+
+
+def test_a_note_explains_markers_of_runs_with_the_same_colour(tmp_path):
+    found = [make_run(tmp_path / f"run-{i}", epochs=1) for i in range(len(COLOURS) + 1)]
+    assert render_curves(found, found[:2])["note"] == ""
+    assert render_curves(found, [found[0], found[-1]])["note"] == SAME_COLOUR_NOTE
+
+
 def test_status_of_the_runs(tmp_path):
     context, jobs = make_context(tmp_path), JobQueue(tmp_path / "jobs")
     payload = make_feature(jobs).payloads[run_choice.VIEW]
 
     def status():
-        data = payload(context, make_state()).data
-        return data["in_progress"], data["is_training"]
+        return payload(context, make_state()).data["in_progress"]
 
-    assert status() == (True, False)  # the page waits for the first run
+    assert status()  # the page waits for the first run
     make_run(tmp_path / "finished")
-    assert status() == (False, False)
+    assert not status()
     run = make_unfinished_run(tmp_path / "growing")
-    assert status() == (True, False)
+    assert status()
     before = time.time() - MAX_SILENT_SECONDS - 1
     for file in run.path.iterdir():
         os.utime(file, (before, before))
-    assert status() == (False, False)  # interrupted
+    assert not status()  # interrupted
 
 
 def test_a_default_choice_is_not_part_of_the_url(tmp_path):
@@ -149,5 +176,5 @@ def test_a_default_choice_is_not_part_of_the_url(tmp_path):
     assert value([]) == []
 
 
-def test_a_page_without_training_has_no_views_of_the_panel():
-    assert make_feature(None).payloads.keys() == {run_choice.VIEW}
+def test_a_page_without_training_has_no_views_of_jobs():
+    assert make_feature(None).payloads.keys() == {run_choice.VIEW, image_across_epochs.VIEW}

@@ -29,6 +29,7 @@ const EDITOR_MARKUP = markup`
         <div>
           <label class="file"><input type="file" class="files" multiple><span>Files or zip file</span></label>
           <label class="file"><input type="file" class="folder" webkitdirectory multiple><span>Folder</span></label>
+          <button type="button" class="tests">Example classes</button>
         </div>
       </details>
     </div>
@@ -46,7 +47,6 @@ const EDITOR_MARKUP = markup`
   <div class="failure"></div>
   <ul class="problems"></ul>
   <div class="list"></div>
-  <button type="button" class="tests">Add example classes</button>
 `;
 
 // Listeners of an element on which files are dropped. `add(files)` receives also the files of dropped folders.
@@ -160,7 +160,10 @@ function createEditor(element, { upload }) {
       findPart("drop").addEventListener(name, listen);
     }
     findPart("undo").addEventListener("click", () => edit("undo"));
-    findPart("tests").addEventListener("click", () => edit("tests"));
+    findPart("tests").addEventListener("click", () => {
+      findPart("add-images").open = false;
+      edit("tests");
+    });
   }
 
   listenToControls();
