@@ -122,8 +122,11 @@ def test_the_animation_switches_to_each_new_training_run_once(bench, tmp_path, m
     assert shown() == shown(run="vit", followed="") == ("second", "second")
     assert shown(run="vit", followed="second") == ("vit", "second")  # the user's later choice
     assert shown(run="vit") == ("vit", "second")  # of the URL
-    newest.append(Job("unsaved", tmp_path, {}, "starting"))
+    newest.append(Job("unsaved", tmp_path, {}, "finished"))
     assert shown(run="vit", followed="second") == ("vit", "second")
+    newest.append(Job("unsaved", tmp_path, {}, "starting"))
+    waiting = image_across_epochs.payload(jobs, bench, ViewState(None, "")).data["message"]
+    assert waiting == "The map of unsaved appears after its first epoch."
 
 
 def test_an_animation_without_saved_epochs_or_image_is_a_message(tmp_path, bench):

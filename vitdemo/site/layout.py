@@ -23,7 +23,6 @@ CARDS = {
     "own-columns": "Custom classes fine-tune a model on your photos.",
     "train-here": "The full version trains models on your computer.",
     "more-models": "The full version opens other timm models, and checkpoints from a file.",
-    "training-film": "",
     "class-examples": "The full version shows the images of CIFAR-10.",
     "tsne": "The full version arranges the test images by their similarity.",
     "near": "",

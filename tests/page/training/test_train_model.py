@@ -139,7 +139,10 @@ def test_payloads_describe_the_runs_of_the_page(tmp_path):
 def test_live_run_is_drawn_with_the_baseline_and_the_chosen_runs_as_references(tmp_path):
     runs_ = [make_run(tmp_path / name, epochs=3) for name in ("baseline", "other", "third")]
     growing = make_unfinished_run(tmp_path / "growing", epochs=1)
-    lines = [{"epoch": 1, "step": i, "steps": 4, "loss": 2.0, "accuracy": 0.25} for i in (2, 4)]
+    lines = [
+        {"epoch": 1, "step": i, "steps": 4, "loss": 2.0, "accuracy": 0.25, "seconds": i}
+        for i in (2, 4)
+    ]
     (growing.path / STEPS_FILE).write_text("".join(json.dumps(each) + "\n" for each in lines))
     job = Job("growing", growing.path, {"beside": "baseline"}, "training", epoch=1, epochs=2)
     accuracy, loss = render_live_curves(job, [*runs_, growing], [runs_[1], growing])["plots"]

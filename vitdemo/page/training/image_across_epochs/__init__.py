@@ -12,6 +12,8 @@ order of their last probabilities. The payload is {"followed": str, "message": s
 Letters: E epochs, L layers, C classes.
 """
 
+from functools import partial
+
 import gradio as gr
 
 from vitdemo.analyses.knockout import KNOCKOUT_FINDING
@@ -29,7 +31,7 @@ from vitdemo.jobs.state import find_followed_job
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ImageFile, add_view, load_square
 from vitdemo.page.components.run_choice import RunChoice, choose_run, describe_run_choices
-from vitdemo.page.feature import PageSetup, ViewData
+from vitdemo.page.feature import Feature, PageSetup, ViewData
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
 from vitdemo.page.view_state import ViewState, needs
 
@@ -45,6 +47,7 @@ ABOUT = (
     "improved. The maps are means over the heads, each scaled to its own maximum. Models without a "
     "class token show the average patch."
 )
+WAITING_MESSAGE = "The map of {name} appears after its first epoch."
 MAX_CLASSES_SHOWN = 5  # number of classes shown
 SHARE_DIGITS = 4  # decimals of a probability
 MAP_DIGITS = 3  # significant digits of a map's values, enough for the colours
@@ -58,11 +61,16 @@ def build(setup: PageSetup) -> None:
         gr.Markdown(ABOUT)
 
 
+def make_feature(jobs: JobQueue | None) -> Feature:
+    return Feature({VIEW: partial(payload, jobs)})
+
+
 @needs(keys.IMAGE, keys.ANIMATED_RUN, unwatched=(keys.FOLLOWED_RUN,))
 def payload(jobs: JobQueue | None, context: AppContext, state: ViewState) -> ViewData:
     """Return the animation of the chosen run, and the runs to choose from.
 
-    The animation switches to each new training run of the page once.
+    The animation switches to each new training run of the page once, and waits for the first epoch
+    of a run in progress.
     """
     runs = runs_with_snapshots(context)
     name, followed = state[keys.ANIMATED_RUN], state[keys.FOLLOWED_RUN]
@@ -72,7 +80,11 @@ def payload(jobs: JobQueue | None, context: AppContext, state: ViewState) -> Vie
     if newest and newest != followed and not (is_first and name):
         name = newest
     name = choose_run(runs, name)
-    data = {"followed": newest or (followed or ""), **animation_payload(context, state, name)}
+    if job and job.is_unfinished and not newest:
+        found = {"message": WAITING_MESSAGE.format(name=job.name)}
+    else:
+        found = animation_payload(context, state, name)
+    data = {"followed": newest or (followed or ""), **found}
     menu = describe_run_choices(runs, name, state[keys.ANIMATED_RUN])
     return ViewData(data, {keys.ANIMATED_RUN.name: menu})
 

@@ -26,13 +26,14 @@ from vitdemo.page.feature import Feature, ViewData
 from vitdemo.page.gradio_patches import current_request
 from vitdemo.page.kit import Controls, check_training_allowed
 from vitdemo.page.state_key import ChoiceKey, StateKey
-from vitdemo.page.training import run_choice
+from vitdemo.page.training import image_across_epochs, run_choice
 from vitdemo.page.view_state import ViewState, needs
 from vitdemo.training.recipes import Recipe
 
 RECIPE_VIEW, COST_VIEW, START = "training_recipe", "training_cost", "training.start"
 JOBS_VIEW, LIVE_VIEW = "training_jobs", "live_curves"
-CHANGED_VIEWS = (JOBS_VIEW, LIVE_VIEW, run_choice.VIEW)  # after a run was started or changed
+# Views that change after a run was started or changed
+CHANGED_VIEWS = (JOBS_VIEW, LIVE_VIEW, run_choice.VIEW, image_across_epochs.VIEW)
 SETTINGS = tuple(keys.TRAINING_OPTIONS.values())
 MAIN_SETTINGS = ("epochs", "train_pictures", "optimizer", "learning_rate", "policy")
 NOT_MEASURED = "Training time not measured yet"
