@@ -54,7 +54,6 @@ PARTS = {
     "ablation": "Head ablation",
     "positions": "Position embeddings",
     "filters": "Patch embedding",
-    "epochs": "Across epochs",
     "diagram": "Architecture",
 }
 PREDICTIONS = "#answers .card:visible, #hands-answers .card:visible"
@@ -410,13 +409,13 @@ def test_a_choice_is_shown_again_if_an_earlier_value_may_hide_it(new_page, slow_
     new_page.wait_for_function("window.vitdemo?.store?.state.layer && window.drawn?.length")
     take = """() => {
         const { controls: { takeInput, takeUpdates }, store: { set, showControl } } = vitdemo;
-        set({ inside: "epochs" });
-        showControl("inside", { value: "epochs" });
+        set({ inside: "positions" });
+        showControl("inside", { value: "positions" });
         const [{ value: before }] = takeUpdates(["inside"]); // gradio has not yet applied it
         takeInput("inside", "ablation");
         return [before, takeUpdates(["inside"])[0].value];
     }"""
-    assert new_page.evaluate(take) == ["epochs", "ablation"]
+    assert new_page.evaluate(take) == ["positions", "ablation"]
     wait_until_idle(new_page)
 
 

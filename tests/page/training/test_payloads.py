@@ -65,6 +65,7 @@ def test_curve_includes_the_epochs_of_the_parent_run(line):
     assert [(mark["epoch"], mark["minutes"]) for mark in plot["marks"]] == [(1, 0.5), (2, 1.0)]
     items = stage_list([line[1]])[1].items
     assert "after 1 epoch: warm-up" in items[0]
+    assert [mark["label"] for mark in plot["marks"]] == ["warm-up ends", "start from weights"]
     assert "after 2 epochs: started from the weights of first" in items[1]
 
 
@@ -124,17 +125,6 @@ def test_new_runs_are_chosen_once(tmp_path):
     (tmp_path / "a" / runs.WEIGHTS_FILE).unlink()
     found = [runs.read_run(run.path) for run in found]
     assert names() == names(["b"], ["b"]) == ["b", "new"]  # "a" has only results
-
-
-def test_lines_and_stages_have_labels(line):
-    many, one = render_curves(line, line), render_curves(line, line[:1])
-    accuracy, loss, gap = many["plots"]
-    labels = [each["label"] for each in accuracy["lines"]]
-    assert labels == ["first", "training", "second", "training"]
-    assert [each["label"] for each in loss["lines"]] == ["first", "", "second", ""]
-    assert [each["label"] for each in gap["lines"]] == ["first", "second"]
-    assert [each["label"] for each in one["plots"][0]["lines"]] == ["validation", "training"]
-    assert "warm-up ends" in [mark["label"] for mark in accuracy["marks"]]
 
 
 def test_a_note_explains_markers_of_runs_with_the_same_colour(tmp_path):

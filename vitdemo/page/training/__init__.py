@@ -35,10 +35,9 @@ def write_report(context: AppContext, state: ViewState, folder: Path) -> Path:
     return path
 
 
-OWN_FEATURE = merge_features(
+FEATURE = merge_features(
     [curves.FEATURE, results.FEATURE, Feature(downloads={"report": write_report})]
 )
-FEATURE = merge_features([OWN_FEATURE, image_across_epochs.make_feature(None)])
 
 
 def build(setup: PageSetup) -> Feature:
@@ -61,7 +60,7 @@ def build(setup: PageSetup) -> Feature:
     add_view(results.VIEW, elem_id="learning")
     with gr.Row(elem_classes="vd-filters"):
         add_download_button("Save report (HTML)", "report", "report")
-    features = [OWN_FEATURE, make_feature(setup.jobs)]
+    features = [FEATURE, make_feature(setup.jobs)]
     if setup.local_only:
         upload.build(setup)
         features.append(upload.FEATURE)
@@ -81,6 +80,6 @@ def build_choices(setup: PageSetup) -> None:
 
 def make_feature(jobs: JobQueue | None) -> Feature:
     """Return the functions that depend on the training jobs of the page."""
-    status = Feature({run_choice.VIEW: partial(run_choice.payload, jobs)})
-    features = [status, image_across_epochs.make_feature(jobs)]
-    return merge_features([*features, *([train_model.make_feature(jobs)] if jobs else [])])
+    modules = run_choice, image_across_epochs
+    shown = Feature({each.VIEW: partial(each.payload, jobs) for each in modules})
+    return shown if jobs is None else merge_features([shown, train_model.make_feature(jobs)])

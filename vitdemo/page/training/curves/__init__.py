@@ -8,8 +8,8 @@ The payload is {"message": str} without curves, else:
                 "lines": [line, ...],
                 "marks": [{"epoch", "minutes", "share", "colour", "label"}, ...]}, ...]}
 
-A line is {"run", "name", "label", "x": index of its history, "y": [...], "colour", "dashed",
-"sign"}. The browser smooths the lines, and chooses the axes. The legend is `run_choice`.
+A line is {"run", "name", "x": index of its history, "y": [...], "colour", "dashed", "sign"}. The
+browser smooths and labels the lines, and chooses the axes. The legend is `run_choice`.
 """
 
 from collections.abc import Sequence
@@ -131,7 +131,6 @@ def plot_payload(
             {
                 "run": source.name,
                 "name": name,
-                "label": label_line(plot, run, name, is_single=len(pairs) == 1),
                 "x": places[source.name],
                 "y": column(source),
                 "colour": styles[run.name].lighter if name == TRAINING else styles[run.name].colour,
@@ -144,13 +143,6 @@ def plot_payload(
         ],
         "marks": [mark for pair in pairs for mark in stage_marks(*pair, styles)],
     }
-
-
-def label_line(plot: CurvePlot, run: Run, name: str, *, is_single: bool) -> str:
-    """Return the label at the end of a line; smaller plots have none for training."""
-    if name == TRAINING and plot.shape == "wide":
-        return ""
-    return name if is_single or name == TRAINING else run.name
 
 
 def stage_marks(run: Run, source: Run, styles: dict[str, LineStyle]) -> list[dict]:

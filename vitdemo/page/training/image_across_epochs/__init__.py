@@ -12,8 +12,6 @@ order of their last probabilities. The payload is {"followed": str, "message": s
 Letters: E epochs, L layers, C classes.
 """
 
-from functools import partial
-
 import gradio as gr
 
 from vitdemo.analyses.knockout import KNOCKOUT_FINDING
@@ -31,7 +29,7 @@ from vitdemo.jobs.state import find_followed_job
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ImageFile, add_view, load_square
 from vitdemo.page.components.run_choice import RunChoice, choose_run, describe_run_choices
-from vitdemo.page.feature import Feature, PageSetup, ViewData
+from vitdemo.page.feature import PageSetup, ViewData
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
 from vitdemo.page.view_state import ViewState, needs
 
@@ -59,10 +57,6 @@ def build(setup: PageSetup) -> None:
     add_view(VIEW, elem_id="film")
     with gr.Accordion("About", open=False, elem_classes="vd-about"):
         gr.Markdown(ABOUT)
-
-
-def make_feature(jobs: JobQueue | None) -> Feature:
-    return Feature({VIEW: partial(payload, jobs)})
 
 
 @needs(keys.IMAGE, keys.ANIMATED_RUN, unwatched=(keys.FOLLOWED_RUN,))
