@@ -78,8 +78,8 @@ def test_lines_are_labelled_at_their_ends_without_overlap(progress):
         return page.locator("#plots figure").nth(i).locator(".end")
 
     names = ["resnet", "timm", "vit"]
-    assert sorted(labels(0).all_inner_texts()) == sorted([*names, *["training"] * 3])
-    assert sorted(labels(1).all_inner_texts()) == names
+    assert sorted(labels(0).all_text_contents()) == sorted([*names, *["training"] * 3])
+    assert sorted(labels(1).all_text_contents()) == names
     rows = sorted(each.bounding_box()["y"] for each in labels(0).all())
     assert all(low + 8 < high for low, high in itertools.pairwise(rows))
     places = page.evaluate(

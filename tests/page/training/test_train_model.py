@@ -19,6 +19,7 @@ from tests.support.factories import (
 from vitdemo import runs
 from vitdemo.cli import app
 from vitdemo.errors import JobError
+from vitdemo.figures.curves import HUES
 from vitdemo.jobs import JOB_ACTIONS, JobQueue
 from vitdemo.jobs.gain import measure_validation_gain
 from vitdemo.jobs.options import OPTIONS, preset_values
@@ -87,7 +88,8 @@ def test_every_state_has_a_text_and_known_actions(trained):
     run = trained["new"]
     for state, actions in rows.STATE_ACTIONS.items():
         job = Job("new", run.path, {"arguments": []}, state, "why", 2, 3, True, 0.5, 100.0, 200.0)
-        row = rows.job_row(job, run, {})
+        row = rows.job_row(job, run, {}, {"new": 1})
+        assert row.colour == HUES[1]
         assert row.progress and {action for action, _ in actions} <= set(JOB_ACTIONS)
         assert (row.done == 1) == (state in ("finished", "stopped"))
     assert set(ACTIVE_STATES) < set(rows.STATE_ACTIONS)

@@ -85,6 +85,18 @@ function drawClass({ name, count, sheet }, index, isChosen, { add, choose, remov
   </section>`;
 }
 
+// A menu that closes after a click outside, and with Escape.
+function attachMenu(menu) {
+  document.addEventListener("pointerdown", ({ target }) => {
+    if (!menu.contains(target)) menu.open = false;
+  });
+  menu.addEventListener("keydown", ({ key }) => {
+    if (key !== "Escape") return;
+    menu.open = false;
+    menu.firstElementChild.focus();
+  });
+}
+
 function createEditor(element, { upload }) {
   render(EDITOR_MARKUP, element);
   const findPart = (name) => element.querySelector("." + name);
@@ -151,11 +163,7 @@ function createEditor(element, { upload }) {
         addFiles(takeFiles(findPart(name)));
       });
     }
-    findPart("add-images").addEventListener("keydown", ({ key }) => {
-      if (key !== "Escape") return;
-      findPart("add-images").open = false;
-      findPart("add-images").firstElementChild.focus();
-    });
+    attachMenu(findPart("add-images"));
     for (const [name, listen] of Object.entries(makeDropListeners((files) => addFiles(files)))) {
       findPart("drop").addEventListener(name, listen);
     }

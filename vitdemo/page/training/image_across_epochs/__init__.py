@@ -34,7 +34,7 @@ from vitdemo.page.image_sources import TRUE_CLASS_KEY
 from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "image_across_epochs"
-TITLE = "Your photo after each epoch"
+TITLE = "Photo after each epoch"
 NO_SNAPSHOTS_MESSAGE = (
     "Training runs started here save their weights after each epoch. After the first epoch, the "
     "animation shows the attention and prediction for the image in Explore. For other runs, use "
