@@ -24,7 +24,7 @@ NO_BACKBONE_MESSAGE = (
 )
 MODEL_PUBLISHED_MESSAGE = (
     "'{name}' was published: all users of this page now see it in every tab. To remove the model, "
-    "press 'Unpublish' here, or 'Delete' in the tab Train, under 'Other runs of this page'."
+    "press 'Unpublish' here, or 'Delete' in the tab Train, under 'Runs started on this page'."
 )
 MODEL_REPLACED_MESSAGE = " The previously published model '{name}' was deleted."
 MODEL_UNPUBLISHED_MESSAGE = "'{name}' is no longer published."

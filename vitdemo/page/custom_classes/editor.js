@@ -56,11 +56,11 @@ function makeDropListeners(add) {
     event.stopPropagation();
     event.currentTarget.classList.toggle("over", isOver);
   };
-  const drop = async (event) => {
+  const takeDrop = async (event) => {
     makeMark(false)(event);
     add(await listDroppedFiles(event.dataTransfer));
   };
-  return { dragover: makeMark(true), dragleave: makeMark(false), drop };
+  return { dragover: makeMark(true), dragleave: makeMark(false), drop: takeDrop };
 }
 
 // A class with its images. `add(files)` adds images to it, `remove(fields)` removes the class or one image, and `choose()`

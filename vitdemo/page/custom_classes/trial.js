@@ -33,9 +33,9 @@ function takePhoto(video) {
   return canvas.toDataURL("image/jpeg", QUALITY);
 }
 
-// Send a photo with `predict(fields, listen)`, and after its answer the next one, from `start` to `stop`, while the camera is
+// Send a photo with `askPrediction(fields, listen)`, and after its answer the next one, from `start` to `stop`, while the camera is
 // visible. An error ends this, and is passed to `fail`.
-function createPhotoLoop(video, predict, fail) {
+function createPhotoLoop(video, askPrediction, fail) {
   let turn = 0; // number of the camera session; answers for earlier sessions start no further photo
 
   function shoot(mine) {
@@ -44,7 +44,7 @@ function createPhotoLoop(video, predict, fail) {
     const repeat = (pause) => setTimeout(shoot, pause, mine);
     if (!isVisible || !video.videoWidth) return repeat(PAUSE);
     const started = performance.now();
-    predict({ photo: takePhoto(video) }, (error) => {
+    askPrediction({ photo: takePhoto(video) }, (error) => {
       if (mine !== turn) return;
       if (error) fail(error);
       else repeat(Math.max(PAUSE, performance.now() - started));
@@ -85,11 +85,11 @@ function create(element, { upload }) {
   let isLive = false; // whether the camera is open
   let last = null; // { photo } or { path } of the last image
 
-  function predict(fields, listen = (error) => error && showMessage(error)) {
+  function askPrediction(fields, listen = (error) => error && showMessage(error)) {
     last = fields;
     store.act("own.predict", fields, listen);
   }
-  const photos = createPhotoLoop(video, predict, (error) => {
+  const photos = createPhotoLoop(video, askPrediction, (error) => {
     close();
     showMessage(error);
   });
@@ -123,7 +123,7 @@ function create(element, { upload }) {
     close();
     showMessage("");
     try {
-      predict({ path: (await upload(file)).path });
+      askPrediction({ path: (await upload(file)).path });
     } catch {
       showMessage(UPLOAD_FAILED);
     }
@@ -149,7 +149,7 @@ function create(element, { upload }) {
     findPart(".open").focus();
   });
   findPart("input[type=file]").addEventListener("change", choose);
-  store.watch([MAP], () => last && !isLive && predict(last)); // the camera sends its next photo anyway
+  store.watch([MAP], () => last && !isLive && askPrediction(last)); // the camera sends its next photo anyway
   return { render, showError: showMessage };
 }
 

@@ -20,7 +20,7 @@ from vitdemo.runs import Run, number_runs
 from vitdemo.runs.steps import is_in_progress
 
 VIEW = "training_runs"
-MORE_LABEL = "More runs"
+LIST_PROPERTIES = {"shown": [MODELS_GROUP, UNFINISHED_GROUP], "more": "More runs"}
 
 
 def build(setup: PageSetup) -> None:
@@ -32,8 +32,7 @@ def build(setup: PageSetup) -> None:
         group_runs(found),
         [*NOT_CHOSEN],
         defaults=defaults,
-        shown=[MODELS_GROUP, UNFINISHED_GROUP],
-        more=MORE_LABEL,
+        **LIST_PROPERTIES,
         looks=describe_looks(found, defaults),
     )
 
@@ -54,7 +53,9 @@ def payload(jobs: JobQueue | None, context: AppContext, state: ViewState) -> Vie
     }
     names, defaults = [run.name for run in choose_runs(found, state)], default_run_names(found)
     value = [*NOT_CHOSEN] if names == defaults else names
+    # All properties, since gradio replaces those of a list in a closed accordion.
     props = {
+        **LIST_PROPERTIES,
         "groups": group_runs(found),
         "defaults": defaults,
         "looks": describe_looks(found, names),

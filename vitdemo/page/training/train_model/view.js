@@ -75,7 +75,7 @@ store.define("live_curves", {
 store.define("training_jobs", {
   pollSeconds,
   create(element) {
-    render(markup`<h3>Other runs of this page</h3><p class="note" role="status"></p><div></div>`, element);
+    render(markup`<h3>Runs started on this page</h3><p class="note" role="status"></p><div></div>`, element);
     const [title, note, list] = element.children;
     const drawRows = createRunRows(list);
     return {
