@@ -8,6 +8,11 @@ import * as store from "../../store.js";
 const POLL_SECONDS = 2; // while a run is in progress
 const pollSeconds = ({ in_progress: isInProgress }) => (isInProgress ? POLL_SECONDS : 0);
 
+// Other tabs also start runs, for example Custom classes.
+store.watch(["tab"], ({ tab }) => {
+  if (tab === "training") ["live_curves", "training_jobs"].forEach(store.invalidate);
+});
+
 store.define("training_recipe", {
   render: (element, { description }) => render(markup`<p>${description}</p>`, element),
 });
