@@ -192,7 +192,7 @@ class AppContext:
         """Return the prediction of `run`'s model for an RGB image. Raises `RunError`."""
         model = self.load_model(run)
         seen, pixels = self.prepare_input(run.preprocessing, image)
-        if (known := self.cache.get((_trace_model, run, seen))) is not None:  # from the trace
+        if (known := self.cache.get((trace_model, run, seen))) is not None:  # from the trace
             features, logits = known.features, known.logits  # (D,), (C,)
         else:
             features, logits = self._features_and_logits(model, run, seen, pixels)
@@ -271,9 +271,9 @@ class AppContext:
 
         def traced() -> ImageTrace:
             with self.divide_cores():
-                return _trace_model(model, run, seen, pixels)
+                return trace_model(model, run, seen, pixels)
 
-        return self.cache.get_or_compute((_trace_model, run, seen), traced)
+        return self.cache.get_or_compute((trace_model, run, seen), traced)
 
     def value_products(self, trace: ImageTrace) -> Tensor:
         """Return the cached value products (L, N, H, H) for norm-weighted attention.
@@ -343,7 +343,8 @@ class AppContext:
 # Inference mode is off, because cached tensors are also used in computations with gradients.
 @torch.inference_mode(False)
 @torch.no_grad()
-def _trace_model(model: nn.Module, run: Run, input_image: np.ndarray, pixels: Tensor) -> ImageTrace:
+def trace_model(model: nn.Module, run: Run, input_image: np.ndarray, pixels: Tensor) -> ImageTrace:
+    """Return the trace of one image. Raises `RunError` for an unsupported Vision Transformer."""
     try:
         trace = forward_pass.trace(model, pixels.clone())
     except TypeError as error:

@@ -8,6 +8,7 @@ an ordinary model.
     mine, problems = mine.with_files(0, paths)
     found = fit_linear_probe(context, context.find_run("finetune-deit-tiny"), mine)
     found.accuracy, found.interval  # from cross-validation
+    classify_image(context, found, photo).values  # (rows, columns)
     write_probe_run(context, found, folder)  # creates a run folder
 
 Letters: N images, C classes, D feature dimension.
@@ -30,10 +31,16 @@ from typing import TypeVar
 import numpy as np
 import torch
 from PIL import Image
+from torch import nn
 
 from vitdemo import runs
+from vitdemo.analyses.class_attribution import (
+    choose_first_map,
+    load_summaries,
+    sort_by_measured_score,
+)
 from vitdemo.analyses.features import compute_features
-from vitdemo.context import AppContext
+from vitdemo.context import AppContext, trace_model
 from vitdemo.data import image_files
 from vitdemo.data.image_folders import (
     describe_skipped,
@@ -50,7 +57,10 @@ from vitdemo.data.near_duplicates import (
     group_images,
 )
 from vitdemo.errors import DataError, ImageError
-from vitdemo.explain.checks import require_attention
+from vitdemo.explain import attributions
+from vitdemo.explain.attributions import AttributionMethod
+from vitdemo.explain.checks import require_attention, to_numpy
+from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.metrics.intervals import wilson_interval
 from vitdemo.models import count_parameters, replace_classifier
 from vitdemo.runs import Evaluation, Run
@@ -141,6 +151,16 @@ class ImageCollection:
             except (ImageError, DataError) as error:
                 problems.append(str(error))
         return found, problems
+
+    def with_images_of(
+        self, name: str, paths: Sequence[Path | str]
+    ) -> tuple["ImageCollection", list[str]]:
+        """Add image files to the class `name`, which need not exist yet; see `with_files`."""
+        known = [each.name.casefold() for each in self.classes]
+        wanted = _normalise_class_name(name).casefold()
+        if wanted in known:
+            return self.with_files(known.index(wanted), paths)
+        return self.with_class(name).with_files(len(known), paths)
 
     def with_image(self, index: int, image: Image.Image, name: str = "") -> "ImageCollection":
         """Add an image to class `index`. Raises `DataError` for a duplicate, or too many images."""
@@ -517,15 +537,75 @@ def _compute_features(
     return compute_features(context, base, images, half).astype(np.float64)
 
 
-def classify_image(context: AppContext, probe: LinearProbe, square: Image.Image) -> np.ndarray:
-    """Return the class probabilities (C,) of an RGB image, without loading another model."""
-    seen = image_files.to_uint8(image_files.crop_and_resize(square, probe.base.preprocessing.size))
+@dataclass(frozen=True, eq=False)
+class ProbePrediction:
+    """Prediction of a `probe` for one image, with a map over the model input.
+
+    `probabilities` are (C,). `values` (rows, columns) are the map of the predicted class by
+    `method`. Without a method, they are the attention that `source` describes: "mean" of the heads
+    in `layer`, or "rollout" up to this layer.
+    """
+
+    probe: LinearProbe
+    trace: ImageTrace
+    probabilities: np.ndarray
+    values: np.ndarray
+    source: str
+    layer: int
+    method: AttributionMethod | None = None
+
+    @property
+    def predicted(self) -> str:
+        return self.probe.classes[int(self.probabilities.argmax())]
+
+
+def build_probe_model(context: AppContext, probe: LinearProbe) -> nn.Module:
+    """Return the backbone with the classifier head of `probe`, which shares all other weights."""
+    base = context.load_model(probe.base)
+    model = copy.copy(base)
+    model._modules = dict(base._modules)
+    replace_classifier(model, torch.from_numpy(probe.weight), torch.from_numpy(probe.bias))
+    return model
+
+
+def classify_image(
+    context: AppContext, probe: LinearProbe, square: Image.Image, *, explains_class: bool = False
+) -> ProbePrediction:
+    """Predict the class of an RGB image, with a map of the attention or of the predicted class.
+
+    No other model is loaded, and nothing is cached, because a camera sends several images a second.
+    """
+    base, model = probe.base, build_probe_model(context, probe)
+    seen = image_files.to_uint8(image_files.crop_and_resize(square, base.preprocessing.size))
+    pixels = base.preprocessing(torch.from_numpy(seen)[None].to(context.device))  # (1, 3, S, S)
     with context.divide_cores():
-        images = torch.from_numpy(seen)[None]  # (1, 3, S, S)
-        features = compute_features(context, probe.base, images, discard_progress)  # (1, D)
-    logits = probe.weight @ features[0] + probe.bias  # (C,)
-    shares = np.exp(logits - logits.max())
-    return shares / shares.sum()
+        trace = trace_model(model, base, np.ascontiguousarray(seen.transpose(1, 2, 0)), pixels)
+        probabilities = to_numpy(trace.logits.float().softmax(0))
+        source, layer = choose_first_map(context, base)
+        if not explains_class:
+            values = attention_map(trace, source, layer)
+            return ProbePrediction(probe, trace, probabilities, values, source, layer)
+        method = choose_class_method(context, base, model)
+        target = int(probabilities.argmax())
+        values = to_numpy(attributions.attribute(method.name, model, pixels, target)[0])
+    return ProbePrediction(probe, trace, probabilities, values, source, layer, method)
+
+
+def attention_map(trace: ImageTrace, source: str, layer: int) -> np.ndarray:
+    """Return the map (rows, columns) of `choose_first_map`."""
+    if source == "mean":
+        return trace.head_maps(layer).mean(0)
+    return trace.rollout_map(layer, fusion="mean", discard_ratio=0)
+
+
+def choose_class_method(context: AppContext, base: Run, model: nn.Module) -> AttributionMethod:
+    """Return the fast method for one class with the highest mean score for `base`.
+
+    Without measured scores, the method is relevance.
+    """
+    measured = load_summaries(context, base)
+    methods = sort_by_measured_score(attributions.list_methods(model), measured)
+    return next(each for each in methods if each.is_class_specific and not each.is_slow)
 
 
 def _fit_regression(features: np.ndarray, labels: np.ndarray, groups: np.ndarray):
@@ -567,8 +647,7 @@ def write_probe_run(context: AppContext, probe: LinearProbe, folder: Path) -> Ru
     The evaluation contains the cross-validated predictions for the user's images instead of a test
     set. Without cross-validated predictions, no evaluation is written.
     """
-    model = copy.deepcopy(context.load_model(probe.base)).float().cpu()
-    replace_classifier(model, torch.from_numpy(probe.weight), torch.from_numpy(probe.bias))
+    model = copy.deepcopy(build_probe_model(context, probe)).float().cpu()
     preprocessing = probe.base.preprocessing
     keys = "".join(picture.key for picture in probe.images)
     fingerprint = hashlib.blake2b(keys.encode(), digest_size=8).hexdigest()

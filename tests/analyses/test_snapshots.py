@@ -17,13 +17,11 @@ from vitdemo.analyses.snapshots import (
     describe_learning,
     load_snapshots,
     runs_with_snapshots,
-    subsample,
 )
 from vitdemo.errors import RunError
 from vitdemo.explain import forward_pass
 from vitdemo.jobs import JobQueue
 from vitdemo.jobs.state import Job
-from vitdemo.page.explore.inside.epochs import epoch_map_row, names_with_epochs
 from vitdemo.page.state_keys import ANIMATED_RUN, FOLLOWED_RUN
 from vitdemo.page.training import image_across_epochs
 from vitdemo.page.training.image_across_epochs import snapshots_to_payload
@@ -81,27 +79,6 @@ def test_snapshots_include_the_runs_that_a_run_started_from(tmp_path):
     assert runs.list_saved_weights(other) == []  # its classes are different
 
 
-def test_many_epochs_are_subsampled_evenly():
-    expected = {0: [], 1: [1], 5: [1, 2, 3, 4, 5], 10: [1, 3, 5, 8, 10]}
-    for count, shown in expected.items():
-        assert subsample(list(range(1, count + 1)), 5) == shown
-
-
-def test_epoch_row_shows_one_layer_of_the_snapshots(tmp_path):
-    run = make_run(tmp_path / "vit", epochs=40)
-    for epoch in range(1, 31):
-        runs.write_weights(run.path, random_model(VIT, epoch % 3).state_dict(), epoch)
-    context = make_context(tmp_path)
-    assert names_with_epochs(context) == ["vit"]
-    snapshots = load_snapshots(context, run, IMAGE, 5)
-    assert snapshots.epochs == (1, 8, 15, 23, 30, 40)
-    panels = epoch_map_row(snapshots, 2).panels
-    assert [panel.title for panel in panels] == [f"Epoch {epoch}" for epoch in snapshots.epochs]
-    for e, panel in enumerate(panels):
-        assert np.array_equal(panel.values, snapshots.maps[e, 1].reshape(4, 4))
-        assert CLASSES[snapshots.predicted[e]] in panel.lines[0]
-
-
 def test_snapshot_payload_contains_every_map_and_the_true_class(bench):
     snapshots = load_snapshots(bench, bench.find_run("vit"), IMAGE)
     true_class = CLASSES[int(snapshots.probabilities[-1].argmin())]
@@ -145,8 +122,11 @@ def test_the_animation_switches_to_each_new_training_run_once(bench, tmp_path, m
     assert shown() == shown(run="vit", followed="") == ("second", "second")
     assert shown(run="vit", followed="second") == ("vit", "second")  # the user's later choice
     assert shown(run="vit") == ("vit", "second")  # of the URL
-    newest.append(Job("unsaved", tmp_path, {}, "starting"))
+    newest.append(Job("unsaved", tmp_path, {}, "finished"))
     assert shown(run="vit", followed="second") == ("vit", "second")
+    newest.append(Job("unsaved", tmp_path, {}, "starting"))
+    waiting = image_across_epochs.payload(jobs, bench, ViewState(None, "")).data["message"]
+    assert waiting == "The map of unsaved appears after its first epoch."
 
 
 def test_an_animation_without_saved_epochs_or_image_is_a_message(tmp_path, bench):
@@ -156,4 +136,5 @@ def test_an_animation_without_saved_epochs_or_image_is_a_message(tmp_path, bench
 
     assert "No image is chosen" in message(bench)
     make_run(tmp_path / "runs" / "plain")
+    assert "--save-epochs 1,2,4,8" in image_across_epochs.NO_SNAPSHOTS_MESSAGE
     assert message(make_context(tmp_path / "runs")) == image_across_epochs.NO_SNAPSHOTS_MESSAGE

@@ -68,7 +68,7 @@ def test_digits_are_trained_saved_published_and_unpublished(tab, digits, root, o
     expect(view.get_by_role("heading", name="<b>extra</b>")).to_be_visible()
     view.get_by_role("button", name="Remove class <b>extra</b>").click()
     expect(view.locator(".own")).to_have_count(0)
-    view.locator("input.zip").set_input_files(digits)
+    view.locator("input.files").set_input_files(digits)
     expect(status).to_have_text(f"3 classes, {3 * IMAGES_PER_DIGIT} of at most 500 images.")
     view.get_by_role("button", name="Remove image 2 of digit 4").click()
     expect(status).to_contain_text(f"{3 * IMAGES_PER_DIGIT - 1} of at most")
@@ -112,7 +112,6 @@ def test_digits_are_trained_saved_published_and_unpublished(tab, digits, root, o
     choice.select_option(f"{name}-1")
     expect(tab.locator("#confusion-matrix")).to_contain_text("digit 7")
     tab.get_by_role("tab", name="Train", exact=True).click()
-    tab.get_by_role("button", name="Train a model").click()
     listed = tab.locator("#trainings").get_by_role("listitem").filter(has_text=f"{name}-1")
     expect(listed).to_contain_text("from Custom classes, published to all users")
     expect(listed).to_contain_text("cross-validated accuracy")
@@ -155,14 +154,15 @@ def test_three_columns_become_one_and_show_what_to_do_first(tab):
         lefts = {round(column.bounding_box()["x"]) for column in columns.all()}
         assert len(lefts) == distinct, width
         assert fits_window(tab)
-        expect(tab.locator(".primary:visible")).to_have_text(["Add class"])
+        expect(tab.locator(".primary:visible")).to_have_text(["Open camera"])
 
 
 def test_classifier_is_tried_live_on_the_camera_and_on_a_file(tab, digits):
     trial = tab.locator("#own-trial")
     expect(trial).to_contain_text("Train the classifier first.")
     expect(trial.get_by_role("button")).to_have_count(0)
-    tab.locator("#own-classes input.zip").set_input_files(digits)
+    expect(trial.locator(".map figure")).to_have_count(0)
+    tab.locator("#own-classes input.files").set_input_files(digits)
     tab.locator("#own-train").click()
     expect(trial.locator(".hint")).to_contain_text("Show the classifier an image")
     mock_camera(tab)
@@ -176,9 +176,15 @@ def test_classifier_is_tried_live_on_the_camera_and_on_a_file(tab, digits):
     trial.get_by_role("button", name="Close camera").click()
     expect(trial.locator("video")).to_be_hidden()
     trial.locator("input[type=file]").set_input_files(digits.with_name("4.png"))
-    expect(trial.locator("img")).to_be_visible()
+    expect(trial.locator(".map img")).to_be_visible()
     expect(trial.locator(".say")).to_have_text("Prediction: digit 4")
     expect(trial.locator(".bars span").first).to_have_text("digit 4")
+    expect(trial.locator(".map figcaption")).to_contain_text("is the same for every class")
+    before = trial.locator(".map canvas").evaluate("each => each.toDataURL()")
+    trial.get_by_role("radio", name="Class map: digit 4").check()
+    expect(trial.locator(".map figcaption")).to_contain_text("for digit 4, from your classifier")
+    assert trial.locator(".map canvas").evaluate("each => each.toDataURL()") != before
+    expect(tab).to_have_url(re.compile("own.map=class"))
     tab.get_by_role("button", name="Remove image 1 of digit 7").click()
     expect(trial.locator(".hint")).to_contain_text("Train again")
     expect(tab.locator(".primary:visible")).to_have_text(["Train classifier"])
@@ -187,9 +193,12 @@ def test_classifier_is_tried_live_on_the_camera_and_on_a_file(tab, digits):
 def test_folder_upload_and_errors_of_few_images_and_camera(tab, digits, tmp_path):
     """Add a class by hand and with the camera first, then add a folder."""
     view, status = tab.locator("#own-classes"), tab.locator("#own-classes .say")
+    view.locator("input.files").set_input_files(tmp_path / "4.png")
+    expect(view.locator(".failure")).to_contain_text("Enter a class name first")
     view.locator(".name").fill("mug")
-    view.get_by_role("button", name="Add class").click()
+    tab.keyboard.press("Enter")
     expect(status).to_contain_text("1 class, 0 of")
+    expect(view.locator(".own.chosen h3")).to_have_text("mug")
     view.locator(".name").fill("Mug")
     tab.keyboard.press("Enter")
     expect(view.locator(".failure")).to_contain_text("A class 'Mug' already exists")
@@ -197,9 +206,18 @@ def test_folder_upload_and_errors_of_few_images_and_camera(tab, digits, tmp_path
     dropped = [*(tmp_path / "4.png").read_bytes()]
     tab.evaluate(JS_DROP_OR_PASTE, ["#own-classes .own", "drop", dropped])
     expect(status).to_contain_text("1 class, 1 of")
+    view.locator(".name").fill("cup")
+    expect(view.locator(".own.chosen")).to_have_count(0)
+    tab.evaluate(
+        JS_DROP_OR_PASTE, ["#own-classes .drop", "drop", [*(tmp_path / "7.png").read_bytes()]]
+    )
+    expect(status).to_contain_text("2 classes, 2 of")  # the class of the field
+    view.get_by_role("button", name="Remove class cup").click()
     view.get_by_role("button", name="Open camera").click()
     expect(status).to_contain_text("camera")
     mock_camera(tab)
+    view.get_by_role("button", name="mug", exact=True).click()
+    expect(view.locator(".name")).to_have_value("mug")
     view.get_by_role("button", name="Open camera").click()
     shutter = view.get_by_role("button", name="Hold to take photos")
     shutter.click(delay=900)  # held down
@@ -237,7 +255,7 @@ def test_fine_tuning_asks_who_sees_it_and_is_private_by_default(digits, tmp_path
     roots = ("--runs", "assets/runs", "--runs", str(public))
     with serve(*roots, "--data", str(tmp_path / "none")) as address:
         page = open_page(f"{address}?tab=own")
-        page.locator("#own-classes input.zip").set_input_files(digits)
+        page.locator("#own-classes input.files").set_input_files(digits)
         question = page.get_by_role("group", name="Who may see the fine-tuned model?")
         page.locator("#own-models .more summary").click()
         page.get_by_role("button", name="Fine-tune the whole model").click()
@@ -259,8 +277,8 @@ def test_fine_tuning_asks_who_sees_it_and_is_private_by_default(digits, tmp_path
         expect(page.get_by_role("button", name="Fine-tune the whole model")).to_have_count(0)
         assert list_images(public) == [] and not [*public.glob("own-*")]
         open_tab(page, "Train")
-        page.get_by_role("button", name="Train a model").click()
-        expect(page.locator("#train-here")).to_contain_text("No training run has been started")
+        page.locator("#plots figure").first.wait_for()
+        expect(page.locator("#training-shown li:visible")).to_have_count(0)
         open_tab(page, "Custom classes")
         cancel.click()
         expect(cancel).to_have_count(0)
@@ -270,7 +288,7 @@ def test_fine_tuning_asks_who_sees_it_and_is_private_by_default(digits, tmp_path
         expect(page.locator("#own-told")).to_contain_text("All users of this page see this")
         assert len(list_images(public / "own-classes-1")) == 3 * IMAGES_PER_DIGIT
         open_tab(page, "Train")
-        listed = page.locator("#trainings").get_by_role("listitem").filter(has_text="own-classes-1")
+        listed = page.locator("#live").get_by_role("listitem").filter(has_text="own-classes-1")
         listed.get_by_role("button", name="Delete").click()
         listed.get_by_role("button", name="Delete own-classes-1 permanently").click()
         expect(listed).to_have_count(0)

@@ -137,7 +137,6 @@ def test_every_part_without_a_dataset_offers_the_download(open_page, page_url):
         expect(card.get_by_role("button", name="Download CIFAR-10 (170 MB)")).to_be_visible()
         expect(page.locator(place)).not_to_contain_text("train.py")
     open_tab(page, "Train")
-    page.locator("#set-up-training").click()
     expect(page.locator("#train-dataset").get_by_role("button", name="Download")).to_be_visible()
     open_tab(page, "Data", "Augmentation")
     expect(page.locator("#augmentation .vd-row").last.locator("figure")).to_have_count(6)

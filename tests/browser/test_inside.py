@@ -8,14 +8,12 @@ from playwright.sync_api import expect
 from tests.browser.actions import (
     choose_model,
     fits_window,
-    list_image_sources,
     record_model_requests,
     record_requests,
     set_layer,
     set_model,
     set_state,
     upload,
-    wait_for_change,
     wait_until_idle,
 )
 from tests.support import held_tasks
@@ -256,23 +254,19 @@ def test_accuracy_without_a_head_and_maps_across_epochs_are_shown(open_page, ser
     choose_model(page, "vit")  # another model cancels the measurement and clears the result
     expect(cancel).to_have_count(0)
     expect(message).not_to_contain_text(re.compile("confidence interval|cancelled"))
-    page = open_page(f"{address}&model=first&inside=epochs")
-    expect(page.locator("#epochs-inside")).to_contain_text("only the final weights were saved")
-    page.get_by_role("button", name="Show vit").click()  # the model with saved epochs
-    expect(page.locator("#model select")).to_have_value("vit")
-    strip = page.locator("#epochs-inside figure")
-    expect(strip).to_have_count(2)
-    expect(strip.nth(1)).to_contain_text(re.compile(r"Epoch 3\s*predicts [a-z]+, \d"))
-    before = list_image_sources(page, "#epochs-inside")
-    slider = page.locator("#layer input[type=range]")
-    expect(slider).to_have_attribute("max", str(run.spec.options["depth"]))
-    slider.focus()
-    page.keyboard.press("ArrowLeft")
-    wait_for_change(page, "#epochs-inside", before)
+    page = open_page(f"{address}&model=vit&layer=2&inside=epochs")  # a former part
+    expect(page.get_by_role("tab", name="Train", exact=True)).to_have_attribute(
+        "aria-selected", "true"
+    )
+    page.locator("#film").scroll_into_view_if_needed()
+    film = page.locator("#film")
+    expect(film.locator(".when")).to_contain_text(re.compile("vit after epoch 3: [a-z]+"))
+    expect(film.locator(".tile")).to_have_text(["1", "3"])
+    expect(film.locator(".layer")).to_contain_text(f"Layer 2 of {run.spec.options['depth']}")
 
 
-def test_positions_filters_and_epochs_are_described(open_parts):
-    inside = open_parts("positions+filters+epochs-inside")
+def test_positions_and_filters_are_described(open_parts):
+    inside = open_parts("positions+filters")
     # Position embeddings are selected by mouse and by keyboard.
     grid, chosen = inside.locator("#positions"), inside.locator("#positions [aria-pressed=true]")
     expect(chosen).to_have_text("+1.0")
@@ -290,7 +284,6 @@ def test_positions_filters_and_epochs_are_described(open_parts):
     set_state(inside, "filters", "The strongest filters")
     expect(tiles).to_have_count(48)
     assert "Filter 1: norm" in tiles.first.get_attribute("aria-label")
-    expect(inside.locator("#epochs-inside")).to_contain_text("python train.py RECIPE --save-epochs")
 
 
 @pytest.mark.parametrize("name", ["class-token", "average-pooled"])
@@ -409,7 +402,7 @@ def test_diagram_opens_parts_and_a_tab(inside):
 
 
 def test_resnet_has_filters_and_notices_for_missing_parts(open_parts):
-    places = ("layer-by-layer", "head-effects", "positions", "patches", "epochs-inside", "one-head")
+    places = ("layer-by-layer", "head-effects", "positions", "patches", "one-head")
     inside = open_parts("+".join([*places, "diagram", "filters"]), "resnet")
     for place in places:
         expect(inside.locator(f"#{place} .vd-notice")).to_contain_text(

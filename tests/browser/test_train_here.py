@@ -1,16 +1,17 @@
-"""The panel "Train a model" in a real Chromium: a tiny training run, from start to animation."""
+"""The form and the live run of the tab Train in a real Chromium, from start to animation."""
 
 import re
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.actions import open_fold
 from tests.support.factories import write_noise_images
 from tests.support.serving import serve
 from vitdemo.jobs import JobQueue
 
 IMAGE_COUNTS = {"train/ant": 120, "train/bee": 120, "test/ant": 5, "test/bee": 5}
-STATE = "#trainings .state"
+STATE = "#live .state"
 START_MS = 300_000  # a training process imports torch, which takes minutes on a busy machine
 
 
@@ -25,23 +26,16 @@ def site(tmp_path):
             jobs.delete(job.name)
 
 
-def open_panel(open_page, address):
-    page = open_page(address)
-    page.get_by_role("tab", name="Train", exact=True).click()
-    if not page.locator("#trainings").is_visible():
-        page.get_by_role("button", name="Train a model").click()
-    page.locator("#trainings").wait_for()
-    return page
-
-
-def press(page, name):
-    page.locator("#trainings").get_by_role("button", name=name).first.click()
+def press(page, name, place="#live"):
+    page.locator(place).get_by_role("button", name=name).first.click()
 
 
 def test_a_training_run_from_start_to_animation(site, open_page):  # the page ends before its server
-    page = open_panel(open_page, site)
-    expect(page.locator("#cost")).to_contain_text(re.compile(r"0\.\d+ M parameters.*minutes"))
-    page.get_by_role("button", name="Recipe settings").click()
+    page = open_page(f"{site}?tab=training", width=1366)
+    page.set_viewport_size({"width": 1366, "height": 768})
+    expect(page.locator("#cost")).to_contain_text(re.compile("minutes.*Measured speed"))
+    open_fold(page, "Advanced", "#model-size")
+    expect(page.locator("#model-size")).to_contain_text(re.compile(r"0\.\d+ M parameters"))
     # Slow enough to be stopped on a busy machine, before all epochs have ended.
     for name, value in {"epochs": "200", "embed-dim": "64", "num-heads": "2", "depth": "4"}.items():
         field = page.locator(f"#option-{name} input")
@@ -49,13 +43,14 @@ def test_a_training_run_from_start_to_animation(site, open_page):  # the page en
         field.press("Tab")
     page.locator("#start-training").click()
     expect(page.locator(STATE)).to_have_text("training", timeout=START_MS)
-    page.locator("#film").scroll_into_view_if_needed()  # the animation is loaded now
+    page.evaluate("window.scrollTo(0, 0)")
+    expect(page.locator("#live figure").first).to_be_in_viewport(ratio=1)  # the accuracy
+    expect(page.locator("#live").get_by_role("button", name="Pause")).to_be_in_viewport()
     when = page.locator("#film .when")
     expect(when).to_contain_text("first-steps-1 after epoch", timeout=START_MS)
 
     page.close()  # a reload would abort a request in flight, which gradio's client reports
-    page = open_page(site)
-    page.get_by_role("tab", name="Train", exact=True).click()  # the panel opens automatically
+    page = open_page(f"{site}?tab=training")
     expect(page.locator(STATE)).to_have_text("training", timeout=START_MS)
     press(page, "Pause")
     expect(page.locator(STATE)).to_have_text("paused", timeout=START_MS)
@@ -66,8 +61,9 @@ def test_a_training_run_from_start_to_animation(site, open_page):  # the page en
     play = page.locator("#film .play")
     expect(play).to_be_enabled(timeout=START_MS)  # a second epoch has ended
     press(page, "Stop and evaluate")
-    expect(page.locator(STATE)).to_have_text("stopped", timeout=START_MS)
+    expect(page.locator("#trainings .state")).to_have_text("stopped", timeout=START_MS)
     expect(page.locator("#trainings .words")).to_contain_text("test accuracy")
+    expect(page.locator("#live li")).to_have_count(0)
 
     urls = []
     page.on("request", lambda request: urls.append(request.url))
@@ -77,14 +73,16 @@ def test_a_training_run_from_start_to_animation(site, open_page):  # the page en
     page.locator("#film .play").click()
     expect(page.locator("#film .when")).not_to_contain_text("after epoch 1:")
     assert not [url for url in urls if ".safetensors" in url or "/file=" in url]
+    page.locator("#film .tile").first.click()
+    expect(page.locator("#film .when")).to_contain_text("after epoch 1:")
 
-    press(page, "Delete")
+    press(page, "Delete", "#trainings")
     delete = page.locator("#trainings").get_by_role("button", name="Delete").first
     expect(delete).to_have_accessible_name("Delete first-steps-1 permanently")
     expect(delete).to_be_focused()
-    press(page, "Do not delete first-steps-1")
+    press(page, "Do not delete first-steps-1", "#trainings")
     expect(delete).to_have_accessible_name("Delete: first-steps-1")
     expect(delete).to_be_focused()
-    press(page, "Delete")
-    press(page, "Delete first-steps-1 permanently")
-    expect(page.locator("#trainings .none")).to_be_visible()
+    press(page, "Delete", "#trainings")
+    press(page, "Delete first-steps-1 permanently", "#trainings")
+    expect(page.locator("#trainings li")).to_have_count(0)

@@ -1,5 +1,6 @@
 """The tab Train in a real Chromium: plots, tables, settings and the report."""
 
+import itertools
 import re
 
 import pytest
@@ -11,6 +12,7 @@ from tests.browser.actions import (
     fill_slider,
     fits_window,
     open_export_menu,
+    open_fold,
     open_tab,
     record_model_requests,
     unfold,
@@ -52,19 +54,41 @@ def chosen_runs(page):
     return page.locator("#runs .entry:has(:checked)")
 
 
-def test_the_first_screen_shows_the_curves_and_the_form_opens_with_a_preset(open_page, page_url):
+def test_the_first_screen_has_the_form_and_the_accuracy_of_the_chosen_runs(open_page, page_url):
     page = open_page(f"{page_url}?tab=training", width=1366)
     page.set_viewport_size({"width": 1366, "height": 768})
     page.locator("#plots svg").nth(2).wait_for()
+    form = page.locator("#train-here").bounding_box()
     accuracy, loss, gap = (page.locator("#plots figure").nth(i).bounding_box() for i in range(3))
     problems = page.locator("#header .problems").bounding_box()  # of a damaged run, without data
+    assert form["x"] + form["width"] < accuracy["x"]
     assert accuracy["y"] + accuracy["height"] - problems["height"] <= 768
-    assert accuracy["width"] == pytest.approx(loss["width"], abs=2)
-    assert loss["x"] == gap["x"] > accuracy["x"] and gap["y"] > loss["y"]
-    page.get_by_role("button", name="Set up the training").click()
-    expect(page.get_by_role("radio", name="First steps")).to_be_focused()
-    expect(page.get_by_role("button", name="Set up the training")).to_be_hidden()
+    assert loss["y"] == gap["y"] > accuracy["y"]
+    expect(page.locator("#preset input")).to_have_value("First steps")
+    expect(page.locator("#training-settings input")).to_have_count(5)
+    expect(page.locator("#cost")).to_contain_text("not measured yet")
     expect(page.locator("#train-dataset .get")).to_be_visible()  # until then, no start button
+    expect(page.locator("#start-training")).to_be_hidden()
+
+
+def test_lines_are_labelled_at_their_ends_without_overlap(progress):
+    page = progress
+    expect(page.locator("#plots svg")).to_have_count(3)
+
+    def labels(i):
+        return page.locator("#plots figure").nth(i).locator(".end")
+
+    names = ["resnet", "timm", "vit"]
+    assert sorted(labels(0).all_text_contents()) == sorted([*names, *["training"] * 3])
+    assert sorted(labels(1).all_text_contents()) == names
+    rows = sorted(each.bounding_box()["y"] for each in labels(0).all())
+    assert all(low + 8 < high for low, high in itertools.pairwise(rows))
+    places = page.evaluate(
+        "() => vitdemo.load('components/line_labels.js')"
+        ".then(({ separateLabels }) => [[5, 6, 90], [95, 99], [1, 2, 3]]"
+        ".map((each, i) => separateLabels(each, [0, i < 2 ? 100 : 20])))"
+    )
+    assert places == [[5, 16, 90], [89, 100], None]
 
 
 def test_labels_of_plots_are_readable_on_a_phone(progress):
@@ -80,6 +104,7 @@ def test_labels_of_plots_are_readable_on_a_phone(progress):
 def test_plots_follow_the_chosen_runs_from_none_to_all(progress):
     page = progress
     expect(page.locator("#plots svg")).to_have_count(3)
+    open_fold(page, "Runs and axes", "#runs .entry")
     expect(chosen_runs(page)).to_have_text(["resnet", "timm", "vit"])
     requests = record_model_requests(page)
     page.locator("#learning summary").first.click()
@@ -171,6 +196,7 @@ def test_url_selects_runs_and_updates_stop_in_hidden_tabs(open_page, serve_runs,
         make_run(tmp_path / "runs" / name)
     make_unfinished_run(tmp_path / "runs" / "growing")
     page = open_with_fake_clock(open_page, f"{serve_runs()}?tab=training&runs=timm,gone")
+    page.get_by_role("button", name="Runs and axes").click()
     expect(chosen_runs(page)).to_have_text(["timm"])
     expect(page.locator("#runs").get_by_role("checkbox", name="vit")).not_to_be_checked()
     wait_until_idle(page)
@@ -194,6 +220,7 @@ def test_a_run_in_progress_updates_automatically(open_page, serve_runs, tmp_path
     run = make_unfinished_run(tmp_path / "runs" / "growing", epochs=2)
     page = open_with_fake_clock(open_page, serve_runs())
     open_tab(page, "Train")
+    page.get_by_role("button", name="Runs and axes").click()
     table, box = page.locator("#learning"), page.locator("#runs")
     table.get_by_text("More about these runs").click()
     unfold(table.locator(".article"))
@@ -231,6 +258,7 @@ def test_ablation_groups_open_and_link_to_the_ablation_table(open_page, serve_ru
         (run.path / runs.WEIGHTS_FILE).unlink()
     page = open_page(serve_runs())
     open_tab(page, "Train")
+    open_fold(page, "Runs and axes", "#runs .entry")
     legend, box = chosen_runs(page), page.locator("#runs")
     expect(legend).to_have_text(["model"])
     expect(box.locator("summary")).to_have_text(["More runs0 of 4", f"Ablation of {EVIL}0 of 4"])

@@ -16,6 +16,7 @@ from vitdemo.metrics.paired import McNemarResult
 from vitdemo.metrics.recipe_ablation import AblationGain, RecipeAblation
 
 RUN_NAMES = [f"run {number}" for number in range(40)]
+RUN_NUMBERS = {name: number for number, name in enumerate(RUN_NAMES)}
 NAN = float("nan")
 COUNTS = np.array([[90, 10], [4, 6]])
 CLASSES = ["$cat$", "<b>"]  # folder names are not markup
@@ -53,17 +54,17 @@ def test_svg_uses_the_page_text_colour_and_unique_ids():
 @pytest.mark.parametrize("count", [1, 7, len(RUN_NAMES)])
 def test_no_two_runs_share_a_style(count):
     for shown in (RUN_NAMES[:count], RUN_NAMES[-count:], RUN_NAMES[::-1][:count]):
-        styles = choose_line_styles(shown, RUN_NAMES)
+        styles = choose_line_styles(shown, RUN_NUMBERS)
         assert list(styles) == shown
         assert len(set(styles.values())) == count
 
 
 def test_run_keeps_its_colour_in_every_selection():
-    style = choose_line_styles(["run 4"], RUN_NAMES)["run 4"]
-    assert style == LineStyle(*COLOURS[4], "o")
-    assert choose_line_styles(RUN_NAMES[:6], RUN_NAMES)["run 4"] == style
-    both = choose_line_styles(["run 4", "run 10"], RUN_NAMES)  # same position in the colour cycle
-    assert both["run 4"] == style and both["run 10"] == LineStyle(*COLOURS[0], "o")
+    for shown in (["run 4"], RUN_NAMES[:6], ["run 10", "run 4"], RUN_NAMES):
+        style = choose_line_styles(shown, RUN_NUMBERS)["run 4"]
+        assert (style.colour, style.lighter) == COLOURS[4]
+    both = choose_line_styles(["run 4", "run 10"], RUN_NUMBERS)  # the same colour
+    assert [style.symbol for style in both.values()] == ["", "■"]
 
 
 @pytest.mark.parametrize("marker", ["s", "$7$"])

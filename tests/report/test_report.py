@@ -95,7 +95,7 @@ def shown(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(shown):
-    return render_report(shown, order=["first", "c", "b", "vit", "d", "<img src=x>"], now=NOW)
+    return render_report(shown, now=NOW)
 
 
 @pytest.fixture(scope="module")

@@ -54,10 +54,8 @@ def runs_with_snapshots(context: AppContext) -> list[Run]:
     return [run for run in vits if runs.list_saved_epochs(run) or runs.list_saved_weights(run)]
 
 
-def load_snapshots(
-    context: AppContext, run: Run, image: Image.Image, max_epochs: int | None = None
-) -> Snapshots:
-    """Compute predictions and maps for all saved epochs, or for `max_epochs` evenly spaced epochs.
+def load_snapshots(context: AppContext, run: Run, image: Image.Image) -> Snapshots:
+    """Compute predictions and maps for all saved epochs.
 
     Results are cached, so an unfinished run costs one forward pass per new epoch. Raises `RunError`
     if no epoch was saved or if weights cannot be loaded.
@@ -65,7 +63,6 @@ def load_snapshots(
     if not (saved := runs.list_saved_weights(run)):
         raise RunError(f"'{run.name}' has no saved weights yet. Wait for the first epoch.")
     input_image, pixels = context.prepare_input(run.preprocessing, image)
-    saved = subsample(saved, max_epochs) if max_epochs else saved
     epochs, frames = [weights.epoch for weights in saved], []
     for weights in saved:
         modified = runs.weights_path(weights.run.path, weights.run_epoch).stat().st_mtime_ns
@@ -80,12 +77,6 @@ def load_snapshots(
     maps, probabilities = (np.stack(parts) for parts in zip(*frames, strict=True))
     side = round(maps.shape[-1] ** 0.5)  # rows = columns, because images and patches are square
     return Snapshots(run, input_image, (side, side), tuple(epochs), maps, probabilities)
-
-
-def subsample(items: list, max_items: int) -> list:
-    """Select at most `max_items` evenly spaced items, including the first and the last."""
-    indices = np.linspace(0, len(items) - 1, min(max_items, len(items))).round().astype(int)
-    return [items[index] for index in indices]
 
 
 def _load_snapshot(saved: runs.SavedWeights, device: torch.device, pixels: Tensor) -> Snapshot:

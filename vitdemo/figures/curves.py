@@ -1,7 +1,8 @@
 """Training curves as a matplotlib figure, and the line styles of runs in all figures."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.figure import Figure
@@ -41,32 +42,28 @@ class LineStyle:
 def iter_line_styles(
     colours: Sequence[tuple[str, str]] = COLOURS,
 ) -> Iterator[LineStyle]:
-    """Yield different line styles without end: the marker changes when all `colours` are used.
+    """Yield different line styles without end: the marker changes when all `colours` are used."""
+    for number in itertools.count():
+        yield from (LineStyle(*pair, get_marker(number)) for pair in colours)
 
-    After the last of `MARKERS`, the markers are numbers.
+
+def get_marker(number: int) -> str:
+    """Return the marker `number` of `MARKERS`; after the last one, the markers are numbers."""
+    return [*MARKERS][number] if number < len(MARKERS) else f"${number + 1}$"
+
+
+def choose_line_styles(names: Sequence[str], numbers: Mapping[str, int]) -> dict[str, LineStyle]:
+    """Return the line style of each run name in `names`.
+
+    The colour depends only on the run's number, see `runs.number_runs`. Of the runs in `names`
+    that have the same colour, all but the first have a marker.
     """
-    numbers = (f"${number}$" for number in itertools.count(len(MARKERS) + 1))
-    for marker in itertools.chain(MARKERS, numbers):
-        yield from (LineStyle(*pair, marker) for pair in colours)
-
-
-def choose_line_styles(names: Sequence[str], order: Sequence[str]) -> dict[str, LineStyle]:
-    """Return the line style of each run name in `names`, a subset of `order`.
-
-    The colour depends on the name's position in `order`, not on the other `names`. If an earlier
-    name already has this colour, the name gets a free style of `iter_line_styles`.
-    """
-    styles = list(itertools.islice(iter_line_styles(), len(COLOURS)))
-    chosen: dict[str, LineStyle] = {}
+    styles, used = {}, Counter()
     for name in names:
-        style = styles[order.index(name) % len(COLOURS)]
-        if style not in chosen.values():
-            chosen[name] = style
-    others = [name for name in names if name not in chosen]
-    taken = set(chosen.values())
-    free = (style for style in iter_line_styles() if style not in taken)
-    chosen |= dict(zip(others, free, strict=False))
-    return {name: chosen[name] for name in names}
+        hue = numbers[name] % len(COLOURS)
+        styles[name] = LineStyle(*COLOURS[hue], get_marker(used[hue]))
+        used[hue] += 1
+    return styles
 
 
 def plot_curves(

@@ -37,12 +37,19 @@ class TrainingCost:
     minutes: float
 
     @property
-    def description(self) -> str:
+    def time_text(self) -> str:
         minutes = f"{self.minutes:.0f}" if self.minutes >= 9.5 else f"{self.minutes:.1f}"
+        return f"About {minutes} minutes on this machine"
+
+    @property
+    def speed_text(self) -> str:
+        return f"Measured speed: {self.images_per_second:.0f} images/s"
+
+    @property
+    def size_text(self) -> str:
         return (
             f"{self.parameters / 1e6:.2f} M parameters, {self.macs / 1e6:.0f} M multiply-adds per "
-            f"image. Estimated training time on this machine: {minutes} minutes, at a measured "
-            f"speed of {self.images_per_second:.0f} images per second."
+            "image."
         )
 
 
@@ -51,8 +58,8 @@ def estimate_training_cost(
 ) -> TrainingCost:
     """Estimate the cost of `recipe` with up to `image_count` training images.
 
-    The measured speed is cached, unless the machine is `busy` with another run. Raises `ModelError`
-    if the model cannot be built.
+    The measured speed is cached. While the machine is `busy` with another run, an earlier speed is
+    used, or the speed is measured and not cached. Raises `ModelError` if the model cannot be built.
     """
     model = build_model(recipe.model, CLASSES)
     speed = _training_speed(recipe, device, busy)
@@ -70,7 +77,7 @@ def estimate_training_cost(
 def _training_speed(recipe: Recipe, device: torch.device, busy: bool) -> float:
     key, now = _speed_key(recipe, device), time.monotonic()
     speed, measured = _speeds.get(key, (0.0, -math.inf))
-    if now - measured < MAX_AGE_SECONDS:
+    if now - measured < MAX_AGE_SECONDS or (busy and speed):
         return speed
     speed = measure_training_speed(recipe, device)
     if not busy:

@@ -56,9 +56,7 @@ class TrainingOption:
 
 OPTIONS: dict[str, TrainingOption] = {
     "epochs": TrainingOption("Epochs", int, 1, 200),
-    "train_pictures": TrainingOption(
-        "Training images", int, 0, 1_000_000, info="0: all except the validation set"
-    ),
+    "train_pictures": TrainingOption("Images (0: all)", int, 0, 1_000_000),
     "optimizer": TrainingOption("Optimizer", str, choices=OPTIMIZERS),
     "learning_rate": TrainingOption("Learning rate", float, 1e-6, 10),
     "batch_size": TrainingOption("Batch size", int, 8, 1024),
@@ -110,27 +108,26 @@ class Preset:
 PRESETS: dict[str, Preset] = {
     "first-steps": Preset(
         "First steps",
-        "Trains a small ViT from scratch on 10,000 images. One run reached 61.7% validation "
-        "accuracy in 140 seconds on two busy CPU cores.",
+        "A small ViT from scratch, on 10,000 images. One run reached 61.7% validation accuracy.",
         "first-steps",
     ),
     "good": Preset(
         "Good accuracy",
-        "Uses the recipe of the included run vit-small-cpu. This run reached 82.6% test accuracy "
-        "after ten epochs on the full training set.",
+        "The recipe of the run vit-small-cpu, which reached 82.6% test accuracy after ten epochs "
+        "on all training images.",
         "vit-small-cpu",
     ),
     "too-fast": Preset(
         "Fails: learning rate too high",
-        'Trains the recipe "First steps" for 2 epochs at a learning rate of 0.5. The validation '
-        "accuracy was 9.4%, which is at chance level (10%).",
+        '"First steps" for 2 epochs at a learning rate of 0.5. The validation accuracy was 9.4%, '
+        "which is at chance level (10%).",
         "first-steps",
         {"optimizer": "adamw", "learning_rate": 0.5, "epochs": 2},
     ),
     "no-positions": Preset(
         "Fails: no position embedding",
-        'Trains the recipe "First steps" without a position embedding. The order of the patches '
-        "therefore has no effect. The validation accuracy was 52.4% (First steps: 61.7%).",
+        '"First steps" without a position embedding, so the order of the patches has no effect. '
+        "The validation accuracy was 52.4% (First steps: 61.7%).",
         "first-steps",
         {"pos_embed": "none"},
     ),

@@ -115,10 +115,17 @@ def read_job_state(folder: Path) -> Job | None:
 
 
 def find_followed_job(jobs: list[Job]) -> Job | None:
-    """Return the job with live curves: the job in progress, or the newest job with curves."""
+    """Return the job whose epochs are animated: in progress, or the newest job with epochs."""
     at_work = [job for job in jobs if job.state in ACTIVE_STATES]
     begun = [job for job in jobs if job.epochs]
     return next(iter(at_work or begun), None)
+
+
+def find_live_job(jobs: list[Job]) -> Job | None:
+    """Return the job in progress, or the newest job if it waits or has failed."""
+    at_work = [job for job in jobs if job.state in ACTIVE_STATES]
+    waiting = [job for job in jobs[:1] if job.state in (QUEUED, FAILED)]
+    return next(iter(at_work or waiting), None)
 
 
 def _modification_time(file: Path) -> float:

@@ -26,6 +26,7 @@ from vitdemo.report.ablation import gain_figure
 from vitdemo.report.calibration import reliability_figure
 from vitdemo.report.confusion import confusion_figure, count_cells
 from vitdemo.report.training import PLOTS, curve_figures, legend_entries
+from vitdemo.runs import number_runs
 
 MAX_LAYERS_SHOWN = 6  # for deeper models, only every second or third layer is shown
 
@@ -116,7 +117,7 @@ def _gains(context: AppContext) -> Figure:
 def _curves(context: AppContext) -> Figure:
     runs = [find_run(context, role) for role in ("vit", "conv")]
     names = [run.name for run in runs]
-    styles = choose_line_styles(names, names)
+    styles = choose_line_styles(names, number_runs(context.list_runs()[0]))
     lines = [entry for name, style in styles.items() for entry in legend_entries(style, name)]
     (figure,) = curve_figures(runs, styles, PLOTS[:1], lines)
     return figure

@@ -23,10 +23,14 @@ RECIPE_DEFAULTS = {f.name: f.default for f in fields(Recipe) if f.default is not
 
 @dataclass(frozen=True)
 class StageChange:
-    """Text about a change within a training run, `after` a number of epochs (0: at the start)."""
+    """Change within a training run, `after` a number of epochs (0: at the start).
+
+    `text` describes the change, and `label` is a short text for plots.
+    """
 
     after: float
     text: str
+    label: str
 
     @property
     def when(self) -> str:
@@ -165,21 +169,26 @@ def _run_stage_changes(run: Run, was_continued: bool) -> list[StageChange]:
     warmup, unmixed = recipe_field(run, "warmup_epochs"), recipe_field(run, "unmixed_epochs")
     total = head_epochs + epochs
     changes = []
+
+    def add(after: float, text: str, label: str) -> None:
+        changes.append(StageChange(after, text, label))
+
     if run.origin:
-        changes.append(StageChange(0, _describe_origin(run)))
+        add(0, _describe_origin(run), "start from weights")
     if head_epochs:
-        changes.append(StageChange(head_epochs, "the first stage (classifier head only) ends"))
+        add(head_epochs, "the first stage (classifier head only) ends", "first stage ends")
     if recipe_field(run, "schedule") == "one-cycle":
-        changes.append(StageChange(head_epochs + 0.3 * epochs, "the learning rate is at its peak"))
+        peak = head_epochs + 0.3 * epochs
+        add(peak, "the learning rate is at its peak", "peak learning rate")
     elif warmup:
-        changes.append(StageChange(head_epochs + warmup, "warm-up of the learning rate ends"))
+        add(head_epochs + warmup, "warm-up of the learning rate ends", "warm-up ends")
     if unmixed and uses_mixing(run) and unmixed < total:
-        changes.append(StageChange(total - unmixed, "MixUp and CutMix end"))
+        add(total - unmixed, "MixUp and CutMix end", "MixUp, CutMix end")
     whole_epochs = recipe_field(run, "whole_epochs")
     if recipe_field(run, "patch_dropout") and 0 < whole_epochs < total:
-        changes.append(StageChange(total - whole_epochs, "PatchDropout ends"))
+        add(total - whole_epochs, "PatchDropout ends", "PatchDropout ends")
     if recipe_field(run, "patience") and (best := run.weights_record):
-        changes.append(StageChange(best["epoch"], "lowest validation loss (saved weights)"))
+        add(best["epoch"], "lowest validation loss (saved weights)", "lowest validation loss")
     has_ended = run.history and (was_continued or "stopped" in run.config)
     end = run.history[-1]["epoch"] if has_ended else math.inf
     return sorted((stage for stage in changes if stage.after <= end), key=lambda stage: stage.after)

@@ -67,8 +67,10 @@ def replace_classifier(model: nn.Module, weight: Tensor, bias: Tensor) -> None:
 
     A distilled model averages the logits of two heads, so both heads get the same weights.
     """
+    like = next(model.parameters())
     for name, _ in _list_heads(model):
-        head = nn.Linear(weight.shape[1], weight.shape[0])
+        options = {"device": like.device, "dtype": like.dtype}
+        head = nn.Linear(weight.shape[1], weight.shape[0], **options)
         head.load_state_dict({"weight": weight, "bias": bias})
         setattr(model, name, head)
     model.num_classes = len(weight)

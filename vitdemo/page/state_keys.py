@@ -224,7 +224,6 @@ PART = ChoiceKey(
         "one_head": "One head",
         "layers": "Layer by layer",
         "ablation": "Switch off",
-        "epochs": "Across epochs",
     },
     label="Part",
     former_values={
@@ -327,7 +326,7 @@ CURVE_AXIS = ChoiceKey(
 )
 EPOCH = NumberKey("training.epoch", 0, low=0, high=1_000_000)  # 0 means the last epoch
 ANIMATED_LAYER = NumberKey("training.layer", 0, low=0, high=MAX_LAYERS)  # 0 means the last layer
-ANIMATED_RUN = TextKey("training.animated", label="Animated run", element="film-of")
+ANIMATED_RUN = TextKey("training.animated", label="Run", element="film-of")
 # Training run that the animation switched to last; None before the first animation.
 FOLLOWED_RUN = TextKey("training.followed", None, in_url=False)
 BASELINE_RUN = TextKey(
@@ -347,7 +346,12 @@ TRAINING_RECIPE = ChoiceKey(
 # Recipe whose settings were written into the options; another recipe replaces the options.
 FILLED_RECIPE = TextKey("training.filled", in_url=False)
 EXPECTED_GAIN = TextKey(
-    "training.gain", max_length=20, label="Expected gain", element="guess", in_url=False
+    "training.gain",
+    max_length=20,
+    label="Expected gain",
+    help="in validation accuracy over the baseline",
+    element="guess",
+    in_url=False,
 )
 
 
@@ -484,6 +488,9 @@ TSNE_IMAGES = NumberKey(
 # --- Custom classes ---
 
 BACKBONE = TextKey("own.model", label="Backbone", element="own-model")
+OWN_MAP = ChoiceKey(
+    "own.map", "attention", choices={"attention": "Attention", "class": "Class map"}, label="Map"
+)
 FOR_EVERYONE = "all"
 AUDIENCE = ChoiceKey(  # users who see the next fine-tuned model
     "own.audience", "me", choices={"me": "Only you", FOR_EVERYONE: "All users"}, in_url=False

@@ -31,7 +31,7 @@ from vitdemo.report.confusion import confusion_blocks, count_cells
 from vitdemo.report.models import model_blocks
 from vitdemo.report.settings import provenance_blocks, settings_blocks
 from vitdemo.report.training import training_blocks
-from vitdemo.runs import Run
+from vitdemo.runs import Run, number_runs
 
 DEFINITIONS = (
     "**Validation set**: images that are held out of training, to fit the temperature and to "
@@ -52,11 +52,11 @@ def get_report_name(runs: Sequence[Run], *, now: datetime | None = None) -> str:
 
 
 def render_report(
-    runs: Sequence[Run], *, order: Sequence[str] = (), now: datetime | None = None
+    runs: Sequence[Run], *, others: Sequence[Run] = (), now: datetime | None = None
 ) -> str:
     """Return the report as HTML. Raises `RunError` if `runs` is empty.
 
-    `order` lists the names of all runs on the page, so that each run keeps its colour.
+    `others` are further runs on the page, so that each run has the same colour as there.
     """
     if not runs:
         raise RunError("Choose at least one run for the report.")
@@ -64,7 +64,7 @@ def render_report(
     pairs = comparison_blocks(runs)
     chapters = [
         Section("Models", model_blocks([make_model_row(run) for run in runs])),
-        Section("Training progress", training_blocks(runs, order or names)),
+        Section("Training progress", training_blocks(runs, number_runs(others or runs))),
         *ablation_chapters(runs),
         *([Section("Pairwise comparison on the same test images", pairs)] if pairs else []),
         *(Section(f"{run.name} on the test set", evaluation_blocks(run)) for run in runs),

@@ -19,6 +19,7 @@ from vitdemo.documents.table import Column, Table
 from vitdemo.figures.curves import MAX_TRAINING_CURVES, LineStyle, choose_line_styles, plot_curves
 from vitdemo.metrics import DASH
 from vitdemo.metrics.training_progress import (
+    StageChange,
     count_epochs_below_validation,
     explain_low_training_accuracy,
     final_validation_accuracy,
@@ -108,13 +109,13 @@ MORE_PLOTS = (
 )
 
 
-def training_blocks(runs: Sequence[Run], order: Sequence[str]) -> list[DocumentBlock]:
-    """Return legend, plots and summary of runs; `order` lists all names, which define colours."""
+def training_blocks(runs: Sequence[Run], numbers: Mapping[str, int]) -> list[DocumentBlock]:
+    """Return legend, plots and summary of runs, whose `numbers` define their colours."""
     drawn = [run for run in runs if run.history]
     waiting = [Text(NO_EPOCH.format(name=run.name)) for run in runs if not run.history]
     if not drawn:
         return waiting
-    styles = choose_line_styles([run.name for run in drawn], order)
+    styles = choose_line_styles([run.name for run in drawn], numbers)
     return [
         curve_legend(styles),
         Plots(curve_figures(drawn, styles)),
@@ -162,20 +163,20 @@ def curve_figures(
         ]
         label = f"{plot.title} of {', '.join(run.name for run, _ in sources)}, by epoch"
         marks = [
-            (epoch, styles[run.name].colour)
+            (stage.after, styles[run.name].colour)
             for run, source in sources
-            for epoch in find_stage_epochs(run, source)
+            for stage in find_stages(run, source)
         ]
         drawing = plot_curves(curves, plot.unit, zero=plot.signed, marks=marks)
         found.append(Figure(plot.title, label, figures.figure_to_svg(drawing), lines))
     return found
 
 
-def find_stage_epochs(run: Run, source: Run) -> list[float]:
-    """Return the epochs at which the stage changes in the history of `source`, a plot of `run`."""
+def find_stages(run: Run, source: Run) -> list[StageChange]:
+    """Return the stage changes within the history of `source`, a plot of `run`."""
     stages = list_stage_changes(source if source.is_pretraining else run)
     last = source.history[-1]["epoch"]
-    return [stage.after for stage in stages if 0 < stage.after < last]
+    return [stage for stage in stages if 0 < stage.after < last]
 
 
 def learning_summary(runs: Sequence[Run]) -> list[DocumentBlock]:

@@ -33,7 +33,13 @@ from vitdemo.runs.files import (
     write_text,
     write_weights,
 )
-from vitdemo.runs.folders import disambiguate_names, find_runs, get_run_stamp, read_run
+from vitdemo.runs.folders import (
+    disambiguate_names,
+    find_runs,
+    get_run_stamp,
+    number_runs,
+    read_run,
+)
 from vitdemo.runs.lineage import TRAINING_OPTIONS, find_pretraining, get_lineage
 from vitdemo.runs.run import CUSTOM_CLASSES_RECIPE, Run
 from vitdemo.runs.weights import SavedWeights, list_saved_epochs, list_saved_weights, load_model
@@ -43,7 +49,7 @@ __all__ = [
     "FAITHFULNESS_FILE", "HISTORY_FILE", "JOB_FILE", "RECORD_FIELDS", "REFERENCE",
     "TRAINING_OPTIONS", "WEIGHTS_FILE", "Evaluation", "Run", "SavedWeights", "append_record",
     "disambiguate_names", "find_pretraining", "find_runs", "get_lineage", "get_run_stamp",
-    "list_saved_epochs", "list_saved_weights", "load_model", "read_checkpoint", "read_config",
-    "read_evaluation", "read_history", "read_run", "rewrite_history", "weights_path",
+    "list_saved_epochs", "list_saved_weights", "load_model", "number_runs", "read_checkpoint",
+    "read_config", "read_evaluation", "read_history", "read_run", "rewrite_history", "weights_path",
     "write_atomically", "write_config", "write_evaluation", "write_text", "write_weights",
 ]  # fmt: skip

@@ -100,6 +100,18 @@ def disambiguate_names(runs: Iterable[Run]) -> list[Run]:
     return list(named.values())
 
 
+def number_runs(runs: Iterable[Run]) -> dict[str, int]:
+    """Return a number for each run name, from which the colour of the run follows.
+
+    A new run does not change the other numbers. Models and unfinished runs are numbered by start
+    time, and so are the runs without weights.
+    """
+    found = sorted(runs, key=lambda run: (str(run.config.get("started", "~")), run.name))
+    models = [run.name for run in found if not run.is_results_only]
+    others = [run.name for run in found if run.is_results_only]
+    return {name: number for names in (models, others) for number, name in enumerate(names)}
+
+
 def _list_run_folders(root: Path, problems: list[str]) -> list[Path]:
     if not root.is_dir():
         return []

@@ -47,6 +47,11 @@ class Run:
         return (self.path / EVALUATION_FILE).is_file()
 
     @property
+    def is_results_only(self) -> bool:
+        """Whether the run was evaluated, and its weights are missing."""
+        return self.has_evaluation and not self.has_weights
+
+    @property
     def device(self) -> str | None:
         """Hardware of the run and of the runs that it started from.
 

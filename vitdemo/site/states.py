@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from PIL import Image
 
+from vitdemo.analyses.snapshots import runs_with_snapshots
 from vitdemo.context import AppContext
 from vitdemo.data.perturb.changes import PRESETS, ImageChanges
 from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER, read_lessons
@@ -57,6 +58,10 @@ class StateLister:
             keys.RESULTS_MODEL: lambda state: [run.name for run in context.evaluated_runs()],
             keys.OTHER_MODEL: self.list_other_models,
             keys.LESSON: lambda state: [each.name for each in read_lessons(LESSONS)[0]],
+            keys.ANIMATED_RUN: lambda state: [
+                "",
+                *(run.name for run in runs_with_snapshots(context)),
+            ],
             keys.ABLATION_BASELINE: lambda state: ["", *find_ablations(context.list_runs()[0])],
         }
 

@@ -46,6 +46,8 @@ def test_opened_model_is_offered_and_its_classifier_is_a_run(kind, tmp_path, mon
     for square in collection.list_squares()[::4]:
         prediction = reloaded.predict(reloaded.find_run("mugs"), square)
         np.testing.assert_allclose(
-            prediction.probabilities, classify_image(context, probe, square), atol=0.02
+            prediction.probabilities,
+            classify_image(context, probe, square).probabilities,
+            atol=0.02,
         )
         assert reloaded.trace_image(prediction.run, square).num_layers == context.count_layers(base)

@@ -7,6 +7,7 @@ import re
 import time
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import gradio as gr
@@ -16,12 +17,18 @@ import torch
 from gradio.state_holder import SessionState
 from PIL import Image
 
-from tests.support.factories import VIT, make_context, make_run
+from tests.support.factories import VIT, make_context, make_run, noise
 from tests.support.loops import call_in_loop, run_coroutine
 from tests.test_custom_classes import make_collection
 from vitdemo import runs
+from vitdemo.analyses.class_attribution import choose_first_map, compute_class_attribution
 from vitdemo.context import AppContext
-from vitdemo.custom_classes import ImageCollection, fit_linear_probe
+from vitdemo.custom_classes import (
+    ImageCollection,
+    attention_map,
+    build_probe_model,
+    fit_linear_probe,
+)
 from vitdemo.data import image_files
 from vitdemo.errors import DataError, ImageError, JobError, RunError, Stopped
 from vitdemo.jobs import JobQueue, state
@@ -31,11 +38,12 @@ from vitdemo.page.custom_classes.session import CustomClassesSession
 from vitdemo.page.feature import PageSetup
 from vitdemo.page.gradio_patches import AppBlocks
 from vitdemo.page.kit import SESSION_QUEUES
-from vitdemo.page.state_keys import AUDIENCE, BACKBONE, FOR_EVERYONE
+from vitdemo.page.state_keys import AUDIENCE, BACKBONE, FOR_EVERYONE, OWN_MAP
 from vitdemo.runs import CUSTOM_CLASSES_RECIPE
 from vitdemo.training.recipes import get_recipe
 
 STATE = {"model": "vit", "image": None, BACKBONE.name: "vit"}
+TRIAL_STATE = bridge.parse_view_state(STATE)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -99,7 +107,7 @@ def test_browser_actions_are_applied_and_undone(context):
     act(context, session, what="class", name="cup")
     act(context, session, what="remove", name="mug")
     with pytest.raises(DataError, match="already removed"):  # "cup" now has the index of "mug"
-        act(context, session, what="images", name="mug", paths=[])
+        act(context, session, what="remove", name="mug", image=0)
     act(context, session, what="undo")
     act(context, session, what="remove", name="cup")
     session.previous_collection = None
@@ -254,17 +262,16 @@ def test_cancelled_training_keeps_the_previous_classifier(owned):
     [
         {"what": "format c:"},
         {"what": "class", "name": 3},
-        {"what": "images", "name": "gone"},
-        {"what": "images", "name": True, "paths": []},
-        {"what": "images", "name": "a", "paths": ["/etc/passwd"]},
-        {"what": "images", "name": "a", "paths": [7]},
-        {"what": "images", "name": "a", "paths": ["x"] * 501},
+        {"what": "add", "name": "a"},
+        {"what": "add", "name": True, "paths": []},
+        {"what": "add", "name": "a", "paths": ["/etc/passwd"], "folders": [""]},
+        {"what": "add", "name": "a", "paths": [7], "folders": [""]},
+        {"what": "add", "name": "a", "paths": ["x"] * 501},
         {"what": "remove", "name": "a", "image": 0},
         {"what": "remove"},
-        {"what": "zip", "paths": ["../z.zip"]},
-        {"what": "folder", "paths": [], "names": ["a"]},
-        {"what": "folder", "paths": [], "names": [3]},
-        {"what": "folder", "paths": ["/etc/passwd"], "names": ["a"]},
+        {"what": "add", "paths": ["../z.zip"], "folders": [""]},
+        {"what": "add", "paths": [], "folders": ["a"]},
+        {"what": "add", "paths": [], "folders": [3]},
         {},
     ],
 )
@@ -272,6 +279,35 @@ def test_invalid_browser_actions_are_rejected(data, cache):
     session = CustomClassesSession(ImageCollection().with_class("a"))
     with pytest.raises(DataError):
         editor.edit(None, session, data)
+
+
+def test_files_folders_and_zips_are_added_by_one_action(cache):
+    archive, loose, placed = (str(cache / name) for name in ("upload", "loose.png", "placed.png"))
+    with zipfile.ZipFile(archive, "w") as file:  # recognised by its content
+        file.writestr("bee/1.png", make_png(1))
+    Path(loose).write_bytes(make_png(2))
+    Path(placed).write_bytes(make_png(3))
+    session = CustomClassesSession()
+    add = {"what": "add", "paths": [archive, loose, placed], "folders": ["", "", "pets/ant"]}
+    with pytest.raises(DataError, match="These images have no class"):
+        act(None, session, **add)
+    assert session.collection == ImageCollection()  # all or nothing
+    assert act(None, session, **add, name="Cup") == ["bee", "ant", "Cup"]
+    assert [len(each.images) for each in session.collection.classes] == [1, 1, 1]
+    Path(loose).write_bytes(make_png(4))
+    add = {"what": "add", "paths": [loose], "folders": [""], "name": " cup "}
+    assert act(None, session, **add) == ["bee", "ant", "Cup"]  # the same class
+    assert len(session.collection.classes[2].images) == 2
+    broken = cache / "broken.zip"
+    broken.write_bytes(b"none")
+    with pytest.raises(DataError, match="zip file cannot be read"):
+        act(None, session, what="add", paths=[str(broken)], folders=[""])
+
+
+def make_png(seed: int) -> bytes:
+    buffer = io.BytesIO()
+    noise(seed).save(buffer, "PNG")
+    return buffer.getvalue()
 
 
 def test_results_state_the_sample_size_and_its_limits(probe, tmp_path):
@@ -312,12 +348,13 @@ def test_classifier_is_tried_on_photos_and_files(owned, cache):
     session = CustomClassesSession(make_collection("a", "b"))
     image = session.collection.classes[1].images[0].square.resize((64, 64))
     with pytest.raises(DataError, match="No classifier has been trained yet"):
-        trial.predict(owned, session, {"photo": make_photo(image)})
-    assert trial.payload(session) == {"model": "", "is_current": False, "shares": []}
+        trial.predict(owned, TRIAL_STATE, session, {"photo": make_photo(image)})
+    nothing = {"model": "", "is_current": False, "shares": [], "map": None}
+    assert trial.payload(session) == nothing
     train(owned, session)
     image.save(cache / "image.png")
     for fields in ({"photo": make_photo(image)}, {"path": str(cache / "image.png")}):
-        assert trial.predict(owned, session, fields) == ["custom_classes_trial"]
+        assert trial.predict(owned, TRIAL_STATE, session, fields) == ["custom_classes_trial"]
         found = trial.payload(session)
         assert (found["model"], found["is_current"]) == ("own-a-b", True)
         shares = dict(found["shares"])
@@ -329,6 +366,40 @@ def test_classifier_is_tried_on_photos_and_files(owned, cache):
     assert [shares[name] for name in run.classes] == pytest.approx(expected.tolist(), abs=0.01)
     session.collection = session.collection.with_class("c")
     assert not trial.payload(session)["is_current"]
+
+
+def test_maps_of_the_trial_are_those_of_the_written_model(owned, cache):
+    """The attention comes from the backbone, and the class map from the user's classifier."""
+    session = CustomClassesSession(make_collection("a", "b"))
+    train(owned, session)
+    base = session.probe.base
+    image = session.collection.classes[1].images[0].square.resize((64, 64))
+    image.save(cache / "image.png")
+    fields = {"path": str(cache / "image.png")}
+    trial.predict(owned, TRIAL_STATE, session, fields)
+    found, source = trial.payload(session)["map"], session.prediction.source
+    square = image_files.crop_visible_square(image)
+    expected = attention_map(owned.trace_image(base, square), *choose_first_map(owned, base))
+    np.testing.assert_allclose(found["values"], expected, atol=1e-5)
+    assert source == "rollout" and "rollout of the class token" in found["caption"]
+    assert "is the same for every class" in found["caption"]
+    state = bridge.parse_view_state(STATE | {OWN_MAP.name: "class"})
+    trial.predict(owned, state, session, fields)
+    found = trial.payload(session)
+    (run,) = [run for run in owned.list_runs()[0] if run.path == session.probe_folder]
+    maps = {each.method.name: each for each in compute_class_attribution(owned, run, square).maps}
+    np.testing.assert_allclose(
+        found["map"]["values"], maps["relevance"].values, rtol=0.02, atol=1e-4
+    )
+    assert found["map"]["caption"].startswith(f"Relevance for {found['shares'][0][0]}, from your")
+    train(owned, session)
+    assert trial.payload(session)["map"] is None
+
+
+def test_the_model_of_a_classifier_shares_the_weights_of_its_backbone(context, probe):
+    base, model = context.load_model(probe.base), build_probe_model(context, probe)
+    assert model.blocks is base.blocks and model.head is not base.head
+    assert (model.num_classes, base.num_classes) == (2, 10)
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,22 @@ from tests.support.factories import (
     record_start_weights,
 )
 from vitdemo import runs
-from vitdemo.figures.curves import MAX_TRAINING_CURVES
+from vitdemo.figures.curves import COLOURS, MAX_TRAINING_CURVES
 from vitdemo.jobs import JobQueue
 from vitdemo.page.state_key import NOT_CHOSEN
-from vitdemo.page.training import curves, make_feature, results, run_choice
-from vitdemo.page.training.curves import NO_RUN_MESSAGE, NO_SELECTION_MESSAGE, render_curves
+from vitdemo.page.training import (
+    curves,
+    image_across_epochs,
+    make_feature,
+    results,
+    run_choice,
+)
+from vitdemo.page.training.curves import (
+    NO_RUN_MESSAGE,
+    NO_SELECTION_MESSAGE,
+    SAME_COLOUR_NOTE,
+    render_curves,
+)
 from vitdemo.page.view_state import ViewState
 from vitdemo.report.training import stage_list
 from vitdemo.runs import Run
@@ -54,6 +65,7 @@ def test_curve_includes_the_epochs_of_the_parent_run(line):
     assert [(mark["epoch"], mark["minutes"]) for mark in plot["marks"]] == [(1, 0.5), (2, 1.0)]
     items = stage_list([line[1]])[1].items
     assert "after 1 epoch: warm-up" in items[0]
+    assert [mark["label"] for mark in plot["marks"]] == ["warm-up ends", "start from weights"]
     assert "after 2 epochs: started from the weights of first" in items[1]
 
 
@@ -115,23 +127,28 @@ def test_new_runs_are_chosen_once(tmp_path):
     assert names() == names(["b"], ["b"]) == ["b", "new"]  # "a" has only results
 
 
+def test_a_note_explains_markers_of_runs_with_the_same_colour(tmp_path):
+    found = [make_run(tmp_path / f"run-{i}", epochs=1) for i in range(len(COLOURS) + 1)]
+    assert render_curves(found, found[:2])["note"] == ""
+    assert render_curves(found, [found[0], found[-1]])["note"] == SAME_COLOUR_NOTE
+
+
 def test_status_of_the_runs(tmp_path):
     context, jobs = make_context(tmp_path), JobQueue(tmp_path / "jobs")
     payload = make_feature(jobs).payloads[run_choice.VIEW]
 
     def status():
-        data = payload(context, make_state()).data
-        return data["in_progress"], data["is_training"]
+        return payload(context, make_state()).data["in_progress"]
 
-    assert status() == (True, False)  # the page waits for the first run
+    assert status()  # the page waits for the first run
     make_run(tmp_path / "finished")
-    assert status() == (False, False)
+    assert not status()
     run = make_unfinished_run(tmp_path / "growing")
-    assert status() == (True, False)
+    assert status()
     before = time.time() - MAX_SILENT_SECONDS - 1
     for file in run.path.iterdir():
         os.utime(file, (before, before))
-    assert status() == (False, False)  # interrupted
+    assert not status()  # interrupted
 
 
 def test_a_default_choice_is_not_part_of_the_url(tmp_path):
@@ -149,5 +166,5 @@ def test_a_default_choice_is_not_part_of_the_url(tmp_path):
     assert value([]) == []
 
 
-def test_a_page_without_training_has_no_views_of_the_panel():
-    assert make_feature(None).payloads.keys() == {run_choice.VIEW}
+def test_a_page_without_training_has_no_views_of_jobs():
+    assert make_feature(None).payloads.keys() == {run_choice.VIEW, image_across_epochs.VIEW}

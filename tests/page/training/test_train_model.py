@@ -1,5 +1,6 @@
-"""The panel "Train a model" without a browser: permissions, texts of states, guess and result."""
+"""The form and the runs of the tab Train without a browser: permissions, states, guess, curves."""
 
+import json
 import threading
 from contextlib import nullcontext
 from dataclasses import replace
@@ -13,22 +14,31 @@ from tests.support.factories import (
     make_evaluation,
     make_history_record,
     make_run,
+    make_unfinished_run,
 )
 from vitdemo import runs
 from vitdemo.cli import app
 from vitdemo.errors import JobError
+from vitdemo.figures.curves import HUES
 from vitdemo.jobs import JOB_ACTIONS, JobQueue
 from vitdemo.jobs.gain import measure_validation_gain
 from vitdemo.jobs.options import OPTIONS, preset_values
-from vitdemo.jobs.state import ACTIVE_STATES, Job, read_progress
+from vitdemo.jobs.state import ACTIVE_STATES, Job, find_live_job, read_progress
 from vitdemo.metrics.intervals import difference_interval
 from vitdemo.page import state_keys as keys
 from vitdemo.page.components.task_list import parse_task_action
 from vitdemo.page.kit import check_training_allowed
-from vitdemo.page.training.train_model import form, jobs_payload, live_payload
+from vitdemo.page.training.run_choice import describe_looks
+from vitdemo.page.training.train_model import (
+    form,
+    jobs_payload,
+    live_payload,
+    render_live_curves,
+)
 from vitdemo.page.training.train_model import jobs as rows
 from vitdemo.page.training.train_model.form import TrainingForm, describe_recipe, parse_guess
 from vitdemo.page.view_state import ViewState
+from vitdemo.runs.steps import STEPS_FILE
 
 VALIDATION_LABELS = np.repeat(np.arange(10), 20)  # labels (M,)
 
@@ -78,7 +88,8 @@ def test_every_state_has_a_text_and_known_actions(trained):
     run = trained["new"]
     for state, actions in rows.STATE_ACTIONS.items():
         job = Job("new", run.path, {"arguments": []}, state, "why", 2, 3, True, 0.5, 100.0, 200.0)
-        row = rows.job_row(job, run, {})
+        row = rows.job_row(job, run, {}, {"new": 1})
+        assert row.colour == HUES[1]
         assert row.progress and {action for action, _ in actions} <= set(JOB_ACTIONS)
         assert (row.done == 1) == (state in ("finished", "stopped"))
     assert set(ACTIVE_STATES) < set(rows.STATE_ACTIONS)
@@ -123,7 +134,47 @@ def test_payloads_describe_the_runs_of_the_page(tmp_path):
     jobs.register_run("copy", lambda folder: make_run(folder))
     (row,) = jobs_payload(jobs, context, ViewState(None, "")).data["rows"]
     assert (row["name"], row["state"]) == ("copy-1", "finished")
-    assert live_payload(jobs, context, ViewState(None, "")) == {"plots": {}, "in_progress": False}
+    live = live_payload(jobs, context, ViewState(None, ""))
+    assert live == {"rows": [], "plots": {}, "in_progress": False}
+
+
+def test_live_run_is_drawn_with_the_baseline_and_the_chosen_runs_as_references(tmp_path):
+    runs_ = [make_run(tmp_path / name, epochs=3) for name in ("baseline", "other", "third")]
+    growing = make_unfinished_run(tmp_path / "growing", epochs=1)
+    lines = [
+        {"epoch": 1, "step": i, "steps": 4, "loss": 2.0, "accuracy": 0.25, "seconds": i}
+        for i in (2, 4)
+    ]
+    (growing.path / STEPS_FILE).write_text("".join(json.dumps(each) + "\n" for each in lines))
+    job = Job("growing", growing.path, {"beside": "baseline"}, "training", epoch=1, epochs=2)
+    accuracy, loss = render_live_curves(job, [*runs_, growing], [runs_[1], growing])["plots"]
+    assert [each["label"] for each in accuracy["lines"]] == [
+        "baseline (baseline)",
+        "other",
+        "training",
+        "validation",
+    ]
+    assert [each["faint"] for each in loss["lines"]] == [True, True, False, False]
+    assert accuracy["span"] == [0, 2]
+    references, training = accuracy["lines"][:2], accuracy["lines"][2]
+    assert all(each["x"] == [1, 2] for each in references)  # only as long as the run
+    assert (training["x"], training["y"]) == ([0.5, 1.0], [25, 25])
+    # The run has the same colour in all plots and lists.
+    looks = describe_looks([*runs_, growing], ["growing"])["growing"]
+    assert looks["colour"] == accuracy["lines"][3]["colour"]
+    waiting = replace(job, path=tmp_path / "none")
+    assert "after the first step" in render_live_curves(waiting, runs_, [])["note"]
+
+
+def test_live_run_is_in_progress_or_has_just_failed(tmp_path):
+    def find(*states):
+        jobs = [Job(str(i), tmp_path, {}, state) for i, state in enumerate(states)]
+        found = find_live_job(jobs)
+        return found and int(found.name)
+
+    assert find("queued", "training", "finished") == 1
+    assert find("failed", "finished") == find("queued") == 0
+    assert find("finished", "failed") is find() is None
 
 
 def test_a_new_recipe_fills_the_options_with_values_that_they_accept():
@@ -159,20 +210,23 @@ def test_cost_is_measured_in_the_background(tmp_path, put_pictures, monkeypatch)
 
     def estimate(recipe, images, device, busy):
         measured.wait(10)
-        return SimpleNamespace(description=f"{recipe.epochs} epochs, {images} images")
+        size = f"{recipe.epochs} epochs, {images} images"
+        return SimpleNamespace(time_text="2 minutes", speed_text="fast", size_text=size)
 
     monkeypatch.setattr(form, "estimate_training_cost", estimate)
     monkeypatch.setattr(form, "COST_SECONDS", 0.01)
     root = put_pictures({"train/ant": 20, "train/bee": 20, "test/ant": 2})
     context, jobs = make_context(tmp_path, data_root=root), JobQueue(tmp_path, root, "cpu")
     panel, state = TrainingForm(jobs), ViewState(None, "")
-    assert panel.describe_cost(context, state) == {"text": "", "is_measuring": True}
+    first = panel.describe_cost(context, state)
+    assert (first["time"], first["is_measuring"]) == (form.NOT_MEASURED, True)
     measured.set()
     while (found := panel.describe_cost(context, state))["is_measuring"]:
         pass
-    assert found["text"] == "5 epochs, 38 images"
+    assert (found["time"], found["size"]) == ("2 minutes", "5 epochs, 38 images")
     monkeypatch.setattr(context, "is_dataset_missing", lambda: True)
-    assert panel.describe_cost(context, state) == {"text": "", "is_measuring": False}
+    missing = panel.describe_cost(context, state)
+    assert (missing["time"], missing["is_measuring"]) == (form.NOT_MEASURED, False)
 
 
 def test_browser_events_and_guesses_are_checked():

@@ -6,24 +6,31 @@
 //     x: unit of the reading slider, such as "epoch"; null: no slider,
 //     plots: [{ title, label, sentence, unit, x: axis label, steps: [text, ...],
 //               shape: "large" or "wide" (of a group in a wide window), whole: only integer ticks, log, zero: draw a line at 0,
-//               range: [low, high], decimals: integer or null (4 significant digits), signed,
-//               lines: [line, ...], marks: [{ x, colour }, ...],
+//               range: [low, high], span: [low, high] of the x-axis, decimals: integer or null (4 significant digits), signed,
+//               lines: [line, ...], marks: [{ x, colour, label }, ...],
 //               table: { head: [text, ...], rows: [[text, ...], ...] }, note: text }, ...],
 //     csv: { name: file name, rows: [[...], ...] } }
 //
-// A line is { run, name, x: [...], y: [...], colour, dashed, faint, sign, points: draw a dot at every point,
-// read: include it in the readings, epochs: [...] or null }.
+// A line is { run, name, label: text at its end, x: [...], y: [...], colour, dashed, faint, sign, points: draw a dot at every
+// point, read: include it in the readings, epochs: [...] or null }.
 import { makeElement, markup, nothing, render, shapes } from "../markup.js";
 import { setExports } from "./exports.js";
+import { computeLabelRoom, drawLineLabels, drawMarkLabels } from "./line_labels.js";
 import { drawNotice, formatCsv, saveText } from "./shared.js";
 import { drawTable } from "./table.js";
 
 const [LEFT, TOP] = [54, 8];
 const SIZE = [480, 240];
 const SMALL = [340, 220]; // on a phone, whose labels would be too small otherwise
-const SHAPES = { large: [620, 422], wide: [620, 179] }; // sizes in a wide window
-const [NARROW, WIDE] = [480, 900]; // pixels, maximum width of a narrow window and minimum width of a wide window
-const getWidthClass = (pixels) => (pixels >= WIDE ? "wide" : pixels > NARROW ? "" : "narrow");
+// Sizes in a wide window, with the large plot above the others, and in a very wide one, with it to their left
+const SHAPES = {
+  wide: { large: [960, 540], wide: [480, 190] },
+  "very wide": { large: [620, 422], wide: [620, 179] },
+};
+// Maximum width of a narrow window, and minimum widths of a wide and a very wide window, in pixels
+const [NARROW, WIDE, VERY_WIDE] = [480, 900, 1300];
+const getWidthClass = (pixels) =>
+  pixels >= VERY_WIDE ? "very wide" : pixels >= WIDE ? "wide" : pixels > NARROW ? "" : "narrow";
 const MARKED = 10; // maximum number of points per curve with the run's marker
 const DOTS = 60; // curves with more points have no dots
 
@@ -164,21 +171,23 @@ function drawStrips(found, { right, bottom }, across, choose) {
 }
 
 function computeFrame({ shape }, windowClass) {
-  const [width, height] = (windowClass === "wide" && SHAPES[shape]) ||
-    (windowClass === "narrow" ? SMALL : SIZE);
+  const [width, height] = SHAPES[windowClass]?.[shape] ?? (windowClass === "narrow" ? SMALL : SIZE);
   return { width, height, right: width - 8, bottom: height - 36 };
 }
 
 function drawFigure(plot, x, found, choose, windowClass) {
   const frame = computeFrame(plot, windowClass);
-  const { width, height, right, bottom } = frame;
+  const { width, height, bottom } = frame;
   const listValues = (name) => plot.lines.flatMap((one) => one[name]);
-  const across = makeScale(plot.steps ? plot.steps.map((_, i) => i) : listValues("x"), [LEFT, right], {
-    whole: plot.whole,
-  });
   const up = makeScale([...listValues("y"), ...(plot.zero ? [0] : [])], [bottom, TOP], {
     log: plot.log,
     range: plot.range,
+  });
+  const isNarrow = windowClass === "narrow";
+  const right = frame.right -= isNarrow ? 0 : computeLabelRoom(plot.lines, up);
+  const across = makeScale(plot.steps ? plot.steps.map((_, i) => i) : listValues("x"), [LEFT, right], {
+    whole: plot.whole,
+    range: plot.span,
   });
   const drawRule = (y) =>
     shapes`<line x1=${LEFT} x2=${right} y1=${y} y2=${y} stroke="currentColor" stroke-opacity="0.6"></line>`;
@@ -191,7 +200,11 @@ function drawFigure(plot, x, found, choose, windowClass) {
     ${drawAxes(plot, frame, across, up)}${plot.zero ? drawRule(up.place(0)) : nothing}${
     (plot.marks ?? []).map(drawMark)
   }
-    ${plot.lines.map((one, i) => drawLine(one, across, up, i))}${drawStrips(found, frame, across, choose)}
+    ${plot.lines.map((one, i) => drawLine(one, across, up, i))}
+    ${isNarrow ? nothing : drawMarkLabels(plot.marks ?? [], across, bottom)}
+    ${drawLineLabels(plot.lines, across, up, [TOP + 4, bottom - 4], width - 2)}${
+    drawStrips(found, frame, across, choose)
+  }
   </svg>`;
   const drawValueTable = () => drawTable({ columns: plot.table.head, rows: plot.table.rows });
   return markup`<figure aria-label=${plot.label} class=${plot.shape ?? nothing}>
@@ -229,9 +242,9 @@ const readerMarkup = markup`<label class="reader"><span></span> <input type="ran
 export function createLinePlots(root, { listen = () => {}, hasSlider = true } = {}) {
   root.classList.add("curves");
   render(
-    markup`<div class="problem"></div><div class="legend"></div><p class="note"></p>${
+    markup`<div class="problem"></div><div class="legend"></div><p class="note"></p><div class="plots"></div>${
       hasSlider ? readerMarkup : nothing
-    }<div class="plots"></div>`,
+    }`,
     root,
   );
   const [problem, legend, note, plots] = [...root.children].filter((each) => each.tagName !== "LABEL");
@@ -273,7 +286,7 @@ export function createLinePlots(root, { listen = () => {}, hasSlider = true } = 
     drawn = value || {};
     const { x } = drawn;
     windowClass = getWidthClass(root.clientWidth);
-    root.classList.toggle("is-wide", windowClass === "wide");
+    root.dataset.width = windowClass;
     const all = drawn.plots ?? [];
     render((drawn.problems ?? []).map(drawNotice), problem);
     render((drawn.legend ?? []).map(drawEntry), legend);

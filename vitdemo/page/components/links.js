@@ -1,21 +1,6 @@
 // Links to parts of other tabs.
 import * as store from "../store.js";
 
-export function openTrainingPanel() {
-  const label = document.querySelector("#train-here .label-wrap");
-  if (label && !label.matches(".open")) label.click();
-}
-
-// Open the form of a training run with its first recipe. gradio adds the form when the panel is opened.
-export function openTrainingForm() {
-  openTrainingPanel();
-  if (!document.querySelector("#set-up-training")) return; // the panel explains why training is disabled
-  const preset = document.querySelector("#preset input");
-  if (!preset) return requestAnimationFrame(openTrainingForm);
-  if (!preset.checked) preset.click();
-  preset.focus({ preventScroll: true });
-}
-
 // Open the tab Compare models at the ablation of the baseline `name`.
 export function openAblation(name) {
   store.updateControls({ "compare.base": { value: name } });

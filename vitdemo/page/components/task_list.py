@@ -16,7 +16,7 @@ class Task:
     """Row of the task list: `progress` is text, and `note` is a remark.
 
     The label is the `title`, or the `name` if `title` is empty. `done` is the progress, 0 to 1.
-    `actions` are pairs of an action and its label.
+    `actions` are pairs of an action and its label. The `colour` is that of the run's curves, or "".
     """
 
     name: str
@@ -26,6 +26,7 @@ class Task:
     actions: Sequence[tuple[str, str]]
     note: str = ""
     title: str = ""
+    colour: str = ""
 
 
 def parse_task_action(fields: Mapping[str, object], actions: Sequence[str]) -> tuple[str, str]:

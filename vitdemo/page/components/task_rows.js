@@ -57,11 +57,13 @@ export function createTaskRows(root, empty, act) {
   }
 
   function drawItem(row) {
-    const { name, title, state, progress, note, done } = row;
+    const { name, title, colour, state, progress, note, done } = row;
     if (!items.has(name)) items.set(name, { element: document.createElement("li"), buttons: new Map() });
     const { element } = items.get(name);
     render(
-      markup`<div class="line"><strong title=${title ? name : nothing}>${title || name}</strong>
+      markup`<div class="line">${
+        colour ? markup`<i class="colour" style="background: ${colour}"></i>` : nothing
+      }<strong title=${title ? name : nothing}>${title || name}</strong>
           <span class="state ${state}">${state}</span><span class="words">${progress}</span>
           <div class="buttons">${drawButtons(row)}</div></div>
         ${note ? markup`<p class="note">${note}</p>` : nothing}${done < 1 ? drawProgressBar(row) : nothing}`,

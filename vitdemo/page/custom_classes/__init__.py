@@ -94,7 +94,9 @@ def build(setup: PageSetup) -> Feature:
             "own.edit": lambda context, state, fields: editor.edit(context, own(), fields),
             "own.publish": lambda context, state, fields: classifier.publish(context, own(), jobs),
             "own.unpublish": lambda context, state, fields: classifier.unpublish(own(), jobs),
-            "own.predict": lambda context, state, fields: trial.predict(context, own(), fields),
+            "own.predict": lambda context, state, fields: trial.predict(
+                context, state, own(), fields
+            ),
             "own.discard": lambda context, state, fields: fine_tuning.discard_fine_tuned(
                 own(), jobs
             ),

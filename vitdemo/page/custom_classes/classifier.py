@@ -24,7 +24,7 @@ NO_BACKBONE_MESSAGE = (
 )
 MODEL_PUBLISHED_MESSAGE = (
     "'{name}' was published: all users of this page now see it in every tab. To remove the model, "
-    "press 'Unpublish' here, or 'Delete' in the tab Train, under 'Train a model'."
+    "press 'Unpublish' here, or 'Delete' in the tab Train, under 'Runs started on this page'."
 )
 MODEL_REPLACED_MESSAGE = " The previously published model '{name}' was deleted."
 MODEL_UNPUBLISHED_MESSAGE = "'{name}' is no longer published."
@@ -48,7 +48,7 @@ def train(
     folder = context.sessions.make_folder() / make_run_name(found)
     write_probe_run(context, found, folder)
     session.probe, session.probe_folder, session.notice = found, folder, ""
-    session.shares = ()
+    session.prediction = None
 
 
 def save(
@@ -92,7 +92,7 @@ def unpublish(session: CustomClassesSession, jobs: JobQueue | None) -> list[str]
 
 
 def delete_published(jobs: JobQueue, published: Job) -> bool:
-    """Delete a published run; return False if a user already deleted it in Train a model."""
+    """Delete a published run; return False if a user already deleted it in the tab Train."""
     try:
         jobs.delete(published.name, published.record)
     except JobError:

@@ -1,4 +1,4 @@
-"""Editor of custom classes and their images, added as files, folder or zip, or by camera.
+"""Editor of custom classes and their images, added as files, folders or zip, or by camera.
 
 The payload:
 
@@ -11,6 +11,7 @@ which the browser does not upload. A sheet contains the images of a class in one
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
@@ -44,7 +45,12 @@ FOLDER_COUNT_MESSAGE = (
     "The number of folders differs from the number of files. Add the folder again."
 )
 DELETED_UPLOADS_MESSAGE = "The uploaded files were already deleted. Add them again."
-NO_FILE_MESSAGE = "No file was sent. Choose a zip file."
+NO_FILE_MESSAGE = "No file was sent. Choose images, a folder or a zip file."
+NO_CLASS_MESSAGE = (
+    "These images have no class. Enter a class name first, or add a folder or zip file with one "
+    "folder per class."
+)
+ZIP_START = b"PK\x03\x04"
 NO_IMAGES_TO_SAVE_MESSAGE = "There are no images to save. Add images first."
 IMAGES_FILE_NAME = "vitdemo-images"
 NO_STEP_MESSAGE = "There is no step to undo."
@@ -100,12 +106,12 @@ def apply_edit(
     """Apply an untrusted request to the collection; return a message per skipped image.
 
     The request contains the kind of change `what`, the class `name`, the index of an `image`, and
-    the `paths` of uploads. For a folder, `names` are the images' folders, which end with the class.
+    the `paths` of uploads with their `folders`, see `add_files`.
     """
     now, problems = session.collection, []
     what, name, paths = fields.get("what"), fields.get("name", ""), fields.get("paths", [])
-    names = fields.get("names", [])
-    if not isinstance(name, str) or not is_string_list(paths) or not is_string_list(names):
+    folders = fields.get("folders", [])
+    if not isinstance(name, str) or not is_string_list(paths) or not is_string_list(folders):
         raise DataError(UNKNOWN_ACTION_MESSAGE)
     if not are_uploads(paths):
         raise DataError(DELETED_UPLOADS_MESSAGE)
@@ -116,16 +122,8 @@ def apply_edit(
         return []
     if what == "class":
         changed = now.with_class(name)
-    elif what == "images":
-        changed, problems = now.with_files(_find_class_index(name, now), paths)
-    elif what == "folder":
-        if len(names) != len(paths):
-            raise DataError(FOLDER_COUNT_MESSAGE)
-        changed, problems = now.with_folders(zip(paths, names, strict=True))
-    elif what == "zip":
-        if not paths:
-            raise DataError(NO_FILE_MESSAGE)
-        changed, problems = now.with_zip(paths[0])
+    elif what == "add":
+        changed, problems = add_files(now, name, paths, folders)
     elif what == "tests":
         changed = add_test_images(context, now)
     elif what == "remove":
@@ -137,6 +135,42 @@ def apply_edit(
         raise DataError(UNKNOWN_ACTION_MESSAGE)
     session.collection, session.previous_collection = changed, now
     return problems
+
+
+def add_files(
+    collection: ImageCollection, name: str, paths: Sequence[str], folders: Sequence[str]
+) -> tuple[ImageCollection, list[str]]:
+    """Add zip files, and images in folders or without a folder; also return messages.
+
+    The class of an image is the last part of its folder. Images without a folder ("") belong to the
+    class `name`.
+    """
+    if not paths:
+        raise DataError(NO_FILE_MESSAGE)
+    if len(folders) != len(paths):
+        raise DataError(FOLDER_COUNT_MESSAGE)
+    pairs, problems = list(zip(paths, folders, strict=True)), []
+    archives = [path for path in paths if is_zip(path)]
+    placed = [pair for pair in pairs if pair[1] and pair[0] not in archives]
+    loose = [path for path, folder in pairs if not folder and path not in archives]
+    if loose and not name:
+        raise DataError(NO_CLASS_MESSAGE)
+    for path in archives:
+        collection, found = collection.with_zip(path)
+        problems += found
+    if placed:
+        collection, found = collection.with_folders(placed)
+        problems += found
+    if loose:
+        collection, found = collection.with_images_of(name, loose)
+        problems += found
+    return collection, problems
+
+
+def is_zip(path: str) -> bool:
+    """Return whether a file has the name or the first bytes of a zip file."""
+    with Path(path).open("rb") as file:
+        return path.lower().endswith(".zip") or file.read(len(ZIP_START)) == ZIP_START
 
 
 def _find_class_index(name: str, collection: ImageCollection) -> int:

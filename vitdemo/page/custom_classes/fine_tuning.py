@@ -41,8 +41,7 @@ from vitdemo.training.recipes import get_recipe
 
 RUN_QUEUED_MESSAGE = (
     "'{name}' is queued. All users of this page see this training run and its results in the tab "
-    "Train. The run folder contains your images until the run is deleted in the tab Train, under "
-    "'Train a model'."
+    "Train. The run folder contains your images until the run is deleted there."
 )
 UNSUITABLE_BACKBONE_MESSAGE = (
     "Only DeiT-Tiny models with weights in a run folder can be fine-tuned here. Choose such a "

@@ -4,7 +4,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from vitdemo.custom_classes import ImageCollection, LinearProbe
+from vitdemo.custom_classes import ImageCollection, LinearProbe, ProbePrediction
 from vitdemo.errors import DataError
 from vitdemo.jobs import JobQueue
 from vitdemo.jobs.state import Job
@@ -23,7 +23,7 @@ class CustomClassesSession:
     models. `previous_collection` is the collection before the last change. `probe_folder` is the
     run folder of the classifier. `tuned_folder` is the run folder of the fine-tuned model, which
     only this user sees. `published_job` is the published run of the classifier `published_probe`.
-    `shares` are the classes and probabilities of the image that the classifier predicted last.
+    `prediction` is the classifier's prediction for the last image under Try.
     """
 
     collection: ImageCollection = EMPTY_COLLECTION
@@ -36,7 +36,7 @@ class CustomClassesSession:
     tuned_folder: Path | None = None
     published_probe: LinearProbe | None = None
     published_job: Job | None = None
-    shares: tuple[tuple[str, float], ...] = ()
+    prediction: ProbePrediction | None = None
 
     @property
     def is_probe_current(self) -> bool:

@@ -4,12 +4,10 @@ import { fillPlural } from "../texts.js";
 
 const SHOT_INTERVAL = 250; // milliseconds between two photos
 
-// `open(name)` shows the camera for a class, `keepClasses(names)` closes it if its class was removed.
-// `send(files, name)` receives the photos that were taken while the button was held.
-export function createShutter(findPart, showMessage, send) {
+// Open and close the camera, and take photos. `getName()` is the class of the photos. `send(files, name)` receives those that were taken while the button was held.
+export function attachShutter(findPart, showMessage, getName, send) {
   const screen = findPart("screen");
   const live = createCamera(screen.querySelector("video"), showMessage);
-  let taken = null; // name of the class to which photos are added
   let timer = null;
   let shots = [];
 
@@ -18,13 +16,14 @@ export function createShutter(findPart, showMessage, send) {
     timer = null;
     live.close();
     screen.hidden = true;
+    findPart("open").hidden = false;
   }
 
-  async function open(name) {
+  async function openCamera() {
     screen.hidden = false; // Some browsers do not play hidden videos.
     if (!(await live.open())) return closeCamera();
-    taken = name;
-    findPart("take").focus();
+    findPart("open").hidden = true;
+    findPart(getName() ? "take" : "name").focus();
   }
 
   function shoot() {
@@ -35,6 +34,7 @@ export function createShutter(findPart, showMessage, send) {
 
   function hold() {
     if (timer) return;
+    if (!getName()) return showMessage("Enter a class name before you take photos.");
     shots = [];
     shoot();
     timer = setInterval(shoot, SHOT_INTERVAL);
@@ -44,14 +44,11 @@ export function createShutter(findPart, showMessage, send) {
     if (!timer) return;
     clearInterval(timer);
     timer = null;
-    const name = taken; // saved now, because the user may open the camera for another class during the upload
+    const name = getName(); // saved now, because the user may enter another name during the upload
     await send(await Promise.all(shots), name);
   }
 
-  function keepClasses(names) {
-    if (taken !== null && !names.includes(taken)) closeCamera();
-  }
-
+  findPart("open").addEventListener("click", openCamera);
   findPart("leave").addEventListener("click", closeCamera);
   for (const name of ["pointerdown", "keydown"]) {
     findPart("take").addEventListener(name, (event) => {
@@ -61,5 +58,4 @@ export function createShutter(findPart, showMessage, send) {
   for (const name of ["pointerup", "pointerleave", "keyup", "blur"]) {
     findPart("take").addEventListener(name, release);
   }
-  return { keepClasses, open };
 }

@@ -1,7 +1,7 @@
-// The column "Try": the classifier's predictions for the camera, while it is open, or for an image file.
+// The column "Try": the classifier's predictions for the camera, while it is open, or for an image file, each with a map.
 import { drawClassBar } from "../components/class_bars.js";
-import { createCamera, makeCanvas } from "../components/shared.js";
-import { markup, render as draw } from "../markup.js";
+import { createCamera, drawValues, formatRamp, makeCanvas } from "../components/shared.js";
+import { makeElement, markup, nothing, render as draw } from "../markup.js";
 import * as store from "../store.js";
 import { CLOSE_CAMERA, OPEN_CAMERA, UPLOAD_FAILED } from "../texts.js";
 
@@ -9,17 +9,19 @@ const SIDE = 224; // pixels of a photo that is sent
 const QUALITY = 0.85;
 const PAUSE = 300; // minimum milliseconds between an answer and the next photo; a slow server gets longer pauses
 const MAX_SHOWN = 8;
+const MAP = "own.map"; // state key: "attention" or "class"
 
 const MARKUP = markup`
   <p class="hint"></p>
-  <div class="stage" hidden><video muted playsinline hidden></video><img alt="" hidden></div>
   <div class="buttons">
     <button type="button" class="open">${OPEN_CAMERA}</button>
     <button type="button" class="leave" hidden>${CLOSE_CAMERA}</button>
     <label class="file"><input type="file" accept="image/*"><span>Choose an image</span></label>
   </div>
+  <div class="stage" hidden><video muted playsinline></video></div>
   <p class="say" role="status"></p>
   <ol class="bars" aria-label="Class probabilities"></ol>
+  <div class="map"></div>
 `;
 
 // Return the centre crop of the camera's image as a small JPEG.
@@ -31,9 +33,9 @@ function takePhoto(video) {
   return canvas.toDataURL("image/jpeg", QUALITY);
 }
 
-// Send a photo, and after its answer the next one, from `start` to `stop`, while the camera is visible. An error ends this,
-// and is passed to `fail`.
-function createPhotoLoop(video, fail) {
+// Send a photo with `askPrediction(fields, listen)`, and after its answer the next one, from `start` to `stop`, while the camera is
+// visible. An error ends this, and is passed to `fail`.
+function createPhotoLoop(video, askPrediction, fail) {
   let turn = 0; // number of the camera session; answers for earlier sessions start no further photo
 
   function shoot(mine) {
@@ -42,7 +44,7 @@ function createPhotoLoop(video, fail) {
     const repeat = (pause) => setTimeout(shoot, pause, mine);
     if (!isVisible || !video.videoWidth) return repeat(PAUSE);
     const started = performance.now();
-    store.act("own.predict", { photo: takePhoto(video) }, (error) => {
+    askPrediction({ photo: takePhoto(video) }, (error) => {
       if (mine !== turn) return;
       if (error) fail(error);
       else repeat(Math.max(PAUSE, performance.now() - started));
@@ -57,63 +59,77 @@ function createPhotoLoop(video, fail) {
   };
 }
 
+// The map over the model input, and the choice between both maps.
+function drawMap({ seen, values, signed, caption }, name, canvas) {
+  drawValues(canvas, values.flat(), [values.length, values[0].length], { signed });
+  const labels = { ...store.getLabels(MAP), class: `Class map: ${name}` };
+  const drawChoice = ([value, text]) =>
+    markup`<label><input type="radio" name=${MAP} value=${value} .checked=${store.state[MAP] === value}
+      @change=${() => store.set({ [MAP]: value })}>${text}</label>`;
+  return markup`<fieldset aria-label="Map">${Object.entries(labels).map(drawChoice)}</fieldset>
+    <figure><div class="vd-overlay"><img src=${seen.url} alt=${caption}>${canvas}</div>
+      <figcaption><span>${signed ? "opposes" : "less"} <i style="background: ${formatRamp(signed)}"></i> ${
+    signed ? "supports" : "more"
+  }</span>${caption}</figcaption></figure>`;
+}
+
 function create(element, { upload }) {
   draw(MARKUP, element);
   const findPart = (name) => element.querySelector(name);
-  const [stage, video, image] = [".stage", "video", "img"].map(findPart);
+  const [stage, video] = [".stage", "video"].map(findPart);
+  const canvas = makeElement(markup`<canvas aria-hidden="true"></canvas>`);
   const showMessage = (text) => {
     if (findPart(".say").textContent !== text) findPart(".say").textContent = text;
   };
   const live = createCamera(video, showMessage);
   let isLive = false; // whether the camera is open
-  const photos = createPhotoLoop(video, (error) => {
+  let last = null; // { photo } or { path } of the last image
+
+  function askPrediction(fields, listen = (error) => error && showMessage(error)) {
+    last = fields;
+    store.act("own.predict", fields, listen);
+  }
+  const photos = createPhotoLoop(video, askPrediction, (error) => {
     close();
     showMessage(error);
   });
 
-  function show(what) {
-    stage.hidden = !what;
-    video.hidden = what !== video;
-    image.hidden = what !== image;
-    findPart(".open").hidden = isLive;
-    findPart(".leave").hidden = !isLive;
+  function show(isOpen) {
+    isLive = isOpen;
+    stage.hidden = !isOpen;
+    findPart(".open").hidden = isOpen;
+    findPart(".leave").hidden = !isOpen;
   }
 
   function close() {
-    isLive = false;
     photos.stop();
     live.close();
-    show(null);
+    show(false);
   }
 
   async function open() {
     showMessage("");
-    video.hidden = stage.hidden = false; // Some browsers do not play hidden videos.
-    if (!(await live.open())) return show(null);
-    isLive = true;
-    show(video);
+    stage.hidden = false; // Some browsers do not play hidden videos.
+    if (!(await live.open())) return show(false);
+    show(true);
     findPart(".leave").focus();
     photos.start();
   }
 
   async function choose() {
-    const [file] = findPart("input").files;
-    findPart("input").value = "";
+    const [file] = findPart("input[type=file]").files;
+    findPart("input[type=file]").value = "";
     if (!file) return;
     close();
     showMessage("");
-    URL.revokeObjectURL(image.src);
-    image.src = URL.createObjectURL(file);
-    show(image);
     try {
-      const { path } = await upload(file);
-      store.act("own.predict", { path }, (error) => error && showMessage(error));
+      askPrediction({ path: (await upload(file)).path });
     } catch {
       showMessage(UPLOAD_FAILED);
     }
   }
 
-  function render({ model, shares, is_current: isCurrent }) {
+  function render({ map, model, shares, is_current: isCurrent }) {
     if (!model && isLive) close();
     findPart(".hint").textContent = !model
       ? "Train the classifier first. Then show it new images here."
@@ -122,8 +138,8 @@ function create(element, { upload }) {
       : "The images have changed since the training. Train again to use them.";
     findPart(".buttons").hidden = !model;
     findPart(".open").classList.toggle("primary", Boolean(model) && isCurrent);
-    if (!shares.length && !isLive) show(null);
     draw(shares.slice(0, MAX_SHOWN).map(([name, share]) => drawClassBar(name, share)), findPart(".bars"));
+    draw(map ? drawMap(map, shares[0][0], canvas) : nothing, findPart(".map"));
     if (shares.length) showMessage(`Prediction: ${shares[0][0]}`); // the bars show the probability
   }
 
@@ -132,8 +148,8 @@ function create(element, { upload }) {
     close();
     findPart(".open").focus();
   });
-  findPart("input").addEventListener("change", choose);
-  image.addEventListener("error", () => show(null)); // a format that the browser cannot show
+  findPart("input[type=file]").addEventListener("change", choose);
+  store.watch([MAP], () => last && !isLive && askPrediction(last)); // the camera sends its next photo anyway
   return { render, showError: showMessage };
 }
 

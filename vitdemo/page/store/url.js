@@ -83,6 +83,13 @@ export function readQuery(search = window.location.search) {
   }
   const layer = Math.round(Number(query.get("layer") ?? 0));
   if (layer > 0 && Number.isFinite(layer)) found.layer = layer;
+  if (query.get("inside") === "epochs" && query.get("section") === "inside" && !query.has("tab")) {
+    Object.assign(found, {
+      tab: "training",
+      "training.animated": found.model ?? "",
+      "training.layer": found.layer ?? 0,
+    }); // an old link
+  }
   return found;
 }
 

@@ -5,7 +5,6 @@ import gradio as gr
 from vitdemo.page.bridge import add_view
 from vitdemo.page.explore.inside import (
     architecture,
-    epochs,
     head_ablation,
     layer_by_layer,
     one_head,
@@ -21,7 +20,6 @@ PARTS = {  # value of the state key `inside` -> modules: the overview, then the 
     "one_head": [one_head],
     "layers": [layer_by_layer],
     "ablation": [head_ablation],
-    "epochs": [epochs],
 }
 
 VIEW_IDS = {  # elem_id of the view, for each module without controls
@@ -30,7 +28,6 @@ VIEW_IDS = {  # elem_id of the view, for each module without controls
     positions: "positions",
     one_head: "one-head",
     layer_by_layer: "layer-by-layer",
-    epochs: "epochs-inside",
 }
 MODULES = [module for modules in PARTS.values() for module in modules]
 FEATURE = merge_features(module.FEATURE for module in MODULES)

@@ -6,15 +6,14 @@ The payload is {"message": str} without curves, else:
      "x": [{"epoch": [...], "minutes": [...], "share": [...]} of each history],
      "plots": [{"title", "label", "unit", "shape", "decimals", "signed", "has_log_scale",
                 "lines": [line, ...],
-                "marks": [{"epoch", "minutes", "share", "colour"}, ...]}, ...]}
+                "marks": [{"epoch", "minutes", "share", "colour", "label"}, ...]}, ...]}
 
 A line is {"run", "name", "x": index of its history, "y": [...], "colour", "dashed", "sign"}. The
-browser smooths the lines, and chooses the axes. The legend is `run_choice`.
+browser smooths and labels the lines, and chooses the axes. The legend is `run_choice`.
 """
 
 from collections.abc import Sequence
 
-import gradio as gr
 import numpy as np
 
 from vitdemo.context import AppContext
@@ -27,11 +26,11 @@ from vitdemo.metrics.training_progress import (
 )
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import add_view
-from vitdemo.page.feature import Feature, PageSetup
+from vitdemo.page.feature import Feature
 from vitdemo.page.training.run_choice import choose_runs
 from vitdemo.page.view_state import ViewState, needs
-from vitdemo.report.training import PLOTS, TRAINING, CurvePlot, find_stage_epochs
-from vitdemo.runs import Run, get_lineage
+from vitdemo.report.training import PLOTS, TRAINING, CurvePlot, find_stages
+from vitdemo.runs import Run, get_lineage, number_runs
 
 VIEW = "training_curves"
 AXIS_UNITS = {"epoch": "epoch", "minutes": "minutes", "share": "percent of the run"}
@@ -41,14 +40,11 @@ NO_RUN_MESSAGE = (
 NO_SELECTION_MESSAGE = "Choose a run above to see its curves."
 NO_EPOCH_MESSAGE = "The curves appear at the end of the first epoch."
 MANY_RUNS_NOTE = f"For more than {MAX_TRAINING_CURVES} runs, only the validation curves are drawn."
+SAME_COLOUR_NOTE = "Markers distinguish runs of the same colour."
 
 
-def build(setup: PageSetup) -> None:
+def build() -> None:
     add_view(VIEW, elem_id="plots")
-    with gr.Row(elem_id="training-filters", elem_classes="vd-filters"):
-        setup.controls.add(keys.SMOOTHING, gr.Slider, min_width=200)
-        setup.controls.add(keys.CURVE_SCALE, gr.Radio, min_width=200)
-        setup.controls.add(keys.CURVE_AXIS, gr.Radio, min_width=200)
 
 
 @needs(keys.CURVE_RUNS, unwatched=(keys.KNOWN_RUNS,))
@@ -69,7 +65,7 @@ def render_curves(
         message = NO_SELECTION_MESSAGE if runs else NO_RUN_MESSAGE
         return {"message": NO_EPOCH_MESSAGE if shown else message}
     names = [run.name for run in drawn]
-    styles = choose_line_styles(names, [run.name for run in runs])
+    styles = choose_line_styles(names, number_runs(runs))
     has_many = len(drawn) > MAX_TRAINING_CURVES
     wholes = {run.name: with_lineage_history(run) for run in drawn}
     histories: dict[str, dict] = {}  # x positions by name
@@ -84,7 +80,10 @@ def render_curves(
             plots.append(plot_payload(plot, pairs, styles, places, with_training=not has_many))
     return {
         "axes": AXIS_UNITS,
-        "note": MANY_RUNS_NOTE if has_many else "",
+        "note": " ".join(
+            [MANY_RUNS_NOTE] * has_many
+            + [SAME_COLOUR_NOTE] * any(style.symbol for style in styles.values())
+        ),
         "x": [*histories.values()],
         "plots": plots,
     }
@@ -153,10 +152,11 @@ def stage_marks(run: Run, source: Run, styles: dict[str, LineStyle]) -> list[dic
     minutes = [source.seconds_before / 60, *x["minutes"]]
     return [
         {
-            "epoch": float(epoch),
-            "minutes": float(np.interp(epoch, epochs, minutes)),
-            "share": 100 * epoch / count_planned_epochs(source),
+            "epoch": float(stage.after),
+            "minutes": float(np.interp(stage.after, epochs, minutes)),
+            "share": 100 * stage.after / count_planned_epochs(source),
             "colour": styles[run.name].colour,
+            "label": stage.label,
         }
-        for epoch in find_stage_epochs(run, source)
+        for stage in find_stages(run, source)
     ]

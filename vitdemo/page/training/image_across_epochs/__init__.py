@@ -14,6 +14,7 @@ Letters: E epochs, L layers, C classes.
 
 import gradio as gr
 
+from vitdemo.analyses.knockout import KNOCKOUT_FINDING
 from vitdemo.analyses.snapshots import (
     Snapshots,
     describe_learning,
@@ -22,6 +23,7 @@ from vitdemo.analyses.snapshots import (
 )
 from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
+from vitdemo.installation import TRAIN_COMMAND
 from vitdemo.jobs import JobQueue
 from vitdemo.jobs.state import find_followed_job
 from vitdemo.page import state_keys as keys
@@ -32,11 +34,18 @@ from vitdemo.page.image_sources import TRUE_CLASS_KEY
 from vitdemo.page.view_state import ViewState, needs
 
 VIEW = "image_across_epochs"
-TITLE = "Image across epochs"
+TITLE = "Photo after each epoch"
 NO_SNAPSHOTS_MESSAGE = (
     "Training runs started here save their weights after each epoch. After the first epoch, the "
-    "animation shows the attention and prediction for the image in Explore."
+    "animation shows the attention and prediction for the image in Explore. For other runs, use "
+    f"`{TRAIN_COMMAND} RECIPE --save-epochs 1,2,4,8`."
 )
+ABOUT = (
+    f"{KNOCKOUT_FINDING} A map that changes shows that the layer changed, not that the prediction "
+    "improved. The maps are means over the heads, each scaled to its own maximum. Models without a "
+    "class token show the average patch."
+)
+WAITING_MESSAGE = "The map of {name} appears after its first epoch."
 MAX_CLASSES_SHOWN = 5  # number of classes shown
 SHARE_DIGITS = 4  # decimals of a probability
 MAP_DIGITS = 3  # significant digits of a map's values, enough for the colours
@@ -46,23 +55,30 @@ def build(setup: PageSetup) -> None:
     gr.Markdown(f"### {TITLE}")
     setup.controls.add(keys.ANIMATED_RUN, RunChoice, [], min_width=220)
     add_view(VIEW, elem_id="film")
+    with gr.Accordion("About", open=False, elem_classes="vd-about"):
+        gr.Markdown(ABOUT)
 
 
 @needs(keys.IMAGE, keys.ANIMATED_RUN, unwatched=(keys.FOLLOWED_RUN,))
-def payload(jobs: JobQueue, context: AppContext, state: ViewState) -> ViewData:
+def payload(jobs: JobQueue | None, context: AppContext, state: ViewState) -> ViewData:
     """Return the animation of the chosen run, and the runs to choose from.
 
-    The animation switches to each new training run of the page once.
+    The animation switches to each new training run of the page once, and waits for the first epoch
+    of a run in progress.
     """
     runs = runs_with_snapshots(context)
     name, followed = state[keys.ANIMATED_RUN], state[keys.FOLLOWED_RUN]
-    job = find_followed_job(jobs.list_jobs())
+    job = find_followed_job(jobs.list_jobs()) if jobs else None
     newest = job.name if job and job.name in [run.name for run in runs] else ""
     is_first = followed is None  # the browser has not shown an animation yet
     if newest and newest != followed and not (is_first and name):
         name = newest
     name = choose_run(runs, name)
-    data = {"followed": newest or (followed or ""), **animation_payload(context, state, name)}
+    if job and job.is_unfinished and not newest:
+        found = {"message": WAITING_MESSAGE.format(name=job.name)}
+    else:
+        found = animation_payload(context, state, name)
+    data = {"followed": newest or (followed or ""), **found}
     menu = describe_run_choices(runs, name, state[keys.ANIMATED_RUN])
     return ViewData(data, {keys.ANIMATED_RUN.name: menu})
 

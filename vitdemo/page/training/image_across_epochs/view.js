@@ -1,10 +1,11 @@
 // Shows the epochs of the animation one at a time, without requests to the server.
 import { drawClassBar } from "../../components/class_bars.js";
-import { drawNotice, drawValues } from "../../components/shared.js";
+import { drawMarkdown, drawNotice, drawValues, makeRange } from "../../components/shared.js";
 import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
 
 const FRAME_MS = 700; // milliseconds per epoch
+const MAX_SMALL = 12; // maximum number of small maps
 const KEYS = { epoch: "training.epoch", layer: "training.layer" }; // 0: the last epoch or layer
 
 // Index of the chosen epoch, or of the last epoch before it.
@@ -31,6 +32,21 @@ function drawScreen({ classes, epochs, label: truth, predicted, progress, run, s
     </div>
   </div>`;
 }
+
+// Indices of at most `MAX_SMALL` evenly spaced epochs, with the first and the last.
+function listSmall(count) {
+  const shown = Math.min(count, MAX_SMALL);
+  return makeRange(shown, (i) => Math.round((i * (count - 1)) / Math.max(shown - 1, 1)));
+}
+
+// Small maps of several epochs. A click shows the epoch; the slider does the same for the keyboard.
+const drawSmallMaps = ({ epochs, seen }, i, choose) =>
+  markup`<div class="small" aria-hidden="true">${
+    listSmall(epochs.length).map((at) =>
+      markup`<div class=${at === i ? "tile chosen" : "tile"} @click=${() => choose(at)}>
+        <div class="vd-overlay"><img src=${seen.url} alt=""><canvas></canvas></div>${epochs[at]}</div>`
+    )
+  }</div>`;
 
 // The animation needs several forward passes, so it is requested only when the user scrolls to it.
 function waitForScroll(element) {
@@ -80,13 +96,17 @@ function create(element) {
     pause();
     draw(content, element);
   }
-  const drawHint = (text) => markup`<p class="none">${text}</p>`; // there is nothing to show yet
+  const drawHint = (text) => markup`<p class="none">${drawMarkdown(text)}</p>`; // there is nothing to show yet
 
   function show() {
     const [i, l] = [getChosenIndex(), Math.min(store.state[KEYS.layer] || data.layers, data.layers)];
     const playText = timer ? "Stop" : "Play";
-    draw(markup`${drawScreen(data, i, l)}${drawControls(data, i, l, playText)}`, element);
-    drawValues(element.querySelector("canvas"), data.maps[i][l - 1], data.grid);
+    const small = data.epochs.length > 1 ? drawSmallMaps(data, i, moveTo) : nothing;
+    draw(markup`${drawScreen(data, i, l)}${drawControls(data, i, l, playText)}${small}`, element);
+    const [large, ...others] = element.querySelectorAll("canvas");
+    drawValues(large, data.maps[i][l - 1], data.grid);
+    const shown = listSmall(data.epochs.length);
+    others.forEach((canvas, j) => drawValues(canvas, data.maps[shown[j]][l - 1], data.grid));
   }
 
   function drawControls({ epochs, layers, predicted }, i, l, playText) {

@@ -1,7 +1,7 @@
 """The legend that selects runs in the tab Train, and the status of runs in progress.
 
-The data of the view are {"runs": names of all runs, "in_progress": bool, "is_training": bool}. The
-browser sends the names back under the state key `KNOWN_RUNS`, so that new runs are recognised.
+The data of the view are {"runs": names of all runs, "in_progress": bool}. The browser sends the
+names back under the state key `KNOWN_RUNS`, so that new runs are recognised.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ from vitdemo.page.components.run_list import RunList
 from vitdemo.page.feature import PageSetup, ViewData
 from vitdemo.page.state_key import NOT_CHOSEN
 from vitdemo.page.view_state import ViewState, needs
-from vitdemo.runs import Run
+from vitdemo.runs import Run, number_runs
 from vitdemo.runs.steps import is_in_progress
 
 VIEW = "training_runs"
-MORE_LABEL = "More runs"
+LIST_PROPERTIES = {"shown": [MODELS_GROUP, UNFINISHED_GROUP], "more": "More runs"}
 
 
 def build(setup: PageSetup) -> None:
@@ -32,10 +32,12 @@ def build(setup: PageSetup) -> None:
         group_runs(found),
         [*NOT_CHOSEN],
         defaults=defaults,
-        shown=[MODELS_GROUP, UNFINISHED_GROUP],
-        more=MORE_LABEL,
+        **LIST_PROPERTIES,
         looks=describe_looks(found, defaults),
     )
+
+
+def build_status() -> None:
     add_view(VIEW, elem_id="training-runs")
 
 
@@ -48,11 +50,12 @@ def payload(jobs: JobQueue | None, context: AppContext, state: ViewState) -> Vie
         "runs": [run.name for run in found],
         # Without a run, the page waits for the first run.
         "in_progress": is_training or not found or any(map(is_in_progress, found)),
-        "is_training": is_training,
     }
     names, defaults = [run.name for run in choose_runs(found, state)], default_run_names(found)
     value = [*NOT_CHOSEN] if names == defaults else names
+    # All properties, since gradio replaces those of a list in a closed accordion.
     props = {
+        **LIST_PROPERTIES,
         "groups": group_runs(found),
         "defaults": defaults,
         "looks": describe_looks(found, names),
@@ -63,7 +66,7 @@ def payload(jobs: JobQueue | None, context: AppContext, state: ViewState) -> Vie
 def describe_looks(runs: Sequence[Run], names: Sequence[str]) -> dict[str, dict]:
     """Return the colours and the marker of each run in `names` that has curves, see `RunList`."""
     drawn = [run.name for run in runs if run.name in names and run.history]
-    styles = choose_line_styles(drawn, [run.name for run in runs])
+    styles = choose_line_styles(drawn, number_runs(runs))
     has_training = len(drawn) <= MAX_TRAINING_CURVES
     return {
         name: {
@@ -80,7 +83,7 @@ def default_run_names(runs: Sequence[Run]) -> list[str]:
 
     If there are no such runs, return all names.
     """
-    begun = [run for run in runs if run.has_weights or not run.has_evaluation]
+    begun = [run for run in runs if not run.is_results_only]
     return [run.name for run in begun or runs]
 
 

@@ -3,12 +3,12 @@
 All values are keys of the view state. A new recipe writes its settings into the options. Payloads:
 
     training_recipe: {"description": str}
-    training_cost: {"text": str, "is_measuring": bool}
+    training_cost: {"time": str, "details": str, "size": str, "is_measuring": bool}
 """
 
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, TimeoutError
 
 import gradio as gr
@@ -16,7 +16,7 @@ import gradio as gr
 from vitdemo.context import AppContext
 from vitdemo.errors import JobError
 from vitdemo.jobs import JobQueue
-from vitdemo.jobs.cost import estimate_training_cost
+from vitdemo.jobs.cost import TrainingCost, estimate_training_cost
 from vitdemo.jobs.options import OPTIONS, get_preset, preset_values
 from vitdemo.jobs.state import ACTIVE_STATES
 from vitdemo.page import state_keys as keys
@@ -25,33 +25,45 @@ from vitdemo.page.components.run_choice import RunChoice
 from vitdemo.page.feature import Feature, ViewData
 from vitdemo.page.gradio_patches import current_request
 from vitdemo.page.kit import Controls, check_training_allowed
-from vitdemo.page.state_key import ChoiceKey
-from vitdemo.page.training import run_choice
+from vitdemo.page.state_key import ChoiceKey, StateKey
+from vitdemo.page.training import image_across_epochs, run_choice
 from vitdemo.page.view_state import ViewState, needs
 from vitdemo.training.recipes import Recipe
 
 RECIPE_VIEW, COST_VIEW, START = "training_recipe", "training_cost", "training.start"
 JOBS_VIEW, LIVE_VIEW = "training_jobs", "live_curves"
-CHANGED_VIEWS = (JOBS_VIEW, LIVE_VIEW, run_choice.VIEW)  # after a run was started or changed
+# Views that change after a run was started or changed
+CHANGED_VIEWS = (JOBS_VIEW, LIVE_VIEW, run_choice.VIEW, image_across_epochs.VIEW)
 SETTINGS = tuple(keys.TRAINING_OPTIONS.values())
+MAIN_SETTINGS = ("epochs", "train_pictures", "optimizer", "learning_rate", "policy")
+NOT_MEASURED = "Training time not measured yet"
+MEASURING_TEXT = "Measuring the training speed on this machine …"
+MISSING_IMAGES_TEXT = "The page measures the time when the images are on this machine."
 COST_SECONDS = 0.3  # seconds to wait for a cost, which is known sooner if the speed is known
 
 
-def build(controls: Controls) -> None:
-    controls.add(keys.TRAINING_RECIPE, gr.Radio)
+def build(controls: Controls, limits: str) -> None:
+    """Lay out the form; `limits` are the rules of the page for training runs."""
+    controls.add(keys.TRAINING_RECIPE, gr.Dropdown)
     add_view(RECIPE_VIEW, elem_id="preset-words")
-    with gr.Accordion("Recipe settings", open=False, elem_id="ingredients"), gr.Row():
-        for key in SETTINGS:
-            kind = gr.Dropdown if isinstance(key, ChoiceKey) else gr.Number
-            controls.add(key, kind, value=None, min_width=150)
-    with gr.Row():
-        with gr.Column(min_width=260):
-            controls.add(keys.BASELINE_RUN, RunChoice, [], nobody="None (no guess)")
-        with gr.Column(min_width=260):
-            placeholder = "percentage points of validation accuracy, for example +2.5"
-            controls.add(keys.EXPECTED_GAIN, gr.Textbox, placeholder=placeholder, max_length=20)
     add_view(COST_VIEW, elem_id="cost")
     add_view("training_start", elem_id="training-start")
+    main = [keys.TRAINING_OPTIONS[name] for name in MAIN_SETTINGS]
+    add_settings(controls, main, "training-settings")
+    with gr.Accordion("Advanced", open=False, elem_id="ingredients"):
+        add_settings(controls, [key for key in SETTINGS if key not in main], "more-settings")
+        add_view(COST_VIEW, elem_id="model-size")
+        controls.add(keys.BASELINE_RUN, RunChoice, [], nobody="None (no guess)")
+        placeholder = "percentage points, for example +2.5"
+        controls.add(keys.EXPECTED_GAIN, gr.Textbox, placeholder=placeholder, max_length=20)
+        gr.Markdown(limits)
+
+
+def add_settings(controls: Controls, settings: Sequence[StateKey], elem_id: str) -> None:
+    with gr.Row(elem_id=elem_id):
+        for key in settings:
+            kind = gr.Dropdown if isinstance(key, ChoiceKey) else gr.Number
+            controls.add(key, kind, value=None, min_width=120)
 
 
 class TrainingForm:
@@ -59,7 +71,7 @@ class TrainingForm:
 
     def __init__(self, jobs: JobQueue):
         self.jobs, self._pool, self._lock = jobs, ThreadPoolExecutor(1), threading.Lock()
-        self._costs: dict[str, Future[str]] = {}  # by settings
+        self._costs: dict[str, Future[TrainingCost]] = {}  # by settings
 
     def make_feature(self) -> Feature:
         payloads = {RECIPE_VIEW: describe_recipe, COST_VIEW: self.describe_cost}
@@ -69,25 +81,30 @@ class TrainingForm:
     def describe_cost(self, context: AppContext, state: ViewState) -> dict:
         """Return the estimated cost of the settings, or that it is being measured."""
         if context.is_dataset_missing():
-            return {"text": "", "is_measuring": False}  # the card above shows the reason
+            return describe_missing_cost(MISSING_IMAGES_TEXT)
         recipe = self.jobs.resolve_recipe(state[keys.TRAINING_RECIPE], read_settings(state))
         future = self._measure_cost(context, recipe)
         try:
-            text = future.result(COST_SECONDS)
+            cost = future.result(COST_SECONDS)
         except (TimeoutError, CancelledError):
-            return {"text": "", "is_measuring": True}
+            return describe_missing_cost(MEASURING_TEXT) | {"is_measuring": True}
         finally:
             if future.done():
                 self._costs.pop(repr(recipe), None)
-        return {"text": text, "is_measuring": False}
+        return {
+            "time": cost.time_text,
+            "details": cost.speed_text,
+            "size": cost.size_text,
+            "is_measuring": False,
+        }
 
-    def _measure_cost(self, context: AppContext, recipe: Recipe) -> "Future[str]":
+    def _measure_cost(self, context: AppContext, recipe: Recipe) -> "Future[TrainingCost]":
         """Return the cost that is being measured; only the last requested cost waits."""
 
-        def measure() -> str:
+        def measure() -> TrainingCost:
             images = self.jobs.count_training_images(recipe)
             busy = any(job.state in ACTIVE_STATES for job in self.jobs.list_jobs())
-            return estimate_training_cost(recipe, images, context.device, busy=busy).description
+            return estimate_training_cost(recipe, images, context.device, busy=busy)
 
         with self._lock:
             if repr(recipe) not in self._costs:
@@ -106,6 +123,10 @@ class TrainingForm:
         job = self.jobs.start(state[keys.TRAINING_RECIPE], read_settings(state), baseline, points)
         gr.Info(f"{job.name} is {job.state}.")
         return [*CHANGED_VIEWS]
+
+
+def describe_missing_cost(reason: str) -> dict:
+    return {"time": NOT_MEASURED, "details": reason, "size": "", "is_measuring": False}
 
 
 @needs(keys.TRAINING_RECIPE, unwatched=(keys.FILLED_RECIPE,))

@@ -1,8 +1,10 @@
 """Rows of the training runs that were started on the page: progress, result and actions."""
 
+from collections.abc import Mapping, Sequence
+
 from vitdemo.context import AppContext, read_test_accuracy
 from vitdemo.errors import VitdemoError
-from vitdemo.jobs import JobQueue
+from vitdemo.figures.curves import HUES
 from vitdemo.jobs.gain import measure_validation_gain
 from vitdemo.jobs.state import (
     EVALUATING,
@@ -19,7 +21,7 @@ from vitdemo.jobs.state import (
 )
 from vitdemo.metrics import format_signed, format_signed_range, format_time, format_with_noun
 from vitdemo.page.components.task_list import Task
-from vitdemo.runs import Run
+from vitdemo.runs import Run, number_runs
 
 DELETE_ACTION = ("discard", "Delete")
 STATE_ACTIONS = {
@@ -35,19 +37,25 @@ STATE_ACTIONS = {
 }
 
 
-def job_rows(jobs: JobQueue, context: AppContext) -> list[Task]:
+def job_rows(jobs: Sequence[Job], context: AppContext) -> list[Task]:
     found = {run.path.resolve(): run for run in context.list_runs()[0]}
-    by_name = {run.name: run for run in found.values()}
-    return [job_row(job, found.get(job.path), by_name) for job in jobs.list_jobs()]
+    by_name, numbers = {run.name: run for run in found.values()}, number_runs(found.values())
+    return [job_row(job, found.get(job.path), by_name, numbers) for job in jobs]
 
 
-def job_row(job: Job, run: Run | None, runs: dict[str, Run]) -> Task:
+def job_row(job: Job, run: Run | None, runs: dict[str, Run], numbers: Mapping[str, int]) -> Task:
     done = 1.0 if job.state in (FINISHED, STOPPED) else job.done
     actions = STATE_ACTIONS[job.state]
     if job.state == PAUSED and not job.begun:
         actions = [actions[0], DELETE_ACTION]
     return Task(
-        job.name, job.state, describe_job(job, run), done, actions, describe_guess(job, run, runs)
+        job.name,
+        job.state,
+        describe_job(job, run),
+        done,
+        actions,
+        describe_guess(job, run, runs),
+        colour=HUES[numbers[run.name] % len(HUES)] if run and run.name in numbers else "",
     )
 
 

@@ -21,7 +21,7 @@ from vitdemo.page.components.run_choice import group_runs
 from vitdemo.page.components.run_list import RunList
 from vitdemo.page.feature import Feature, PageSetup, Report, ViewData
 from vitdemo.page.view_state import ViewState, needs
-from vitdemo.runs import Run
+from vitdemo.runs import Run, number_runs
 
 VIEW = "robustness"
 ROBUSTNESS_INTRO = (
@@ -114,7 +114,7 @@ def plot_measured_curves(
     measured = [run for run in runs if any(run.name in found for found in curves.values())]
     count = len(context.sample_test_images(measured[0], count))
     names = [run.name for run in runs]
-    styles = choose_line_styles(names, names)
+    styles = choose_line_styles(names, number_runs(context.list_runs_and_models()[0]))
     return {
         "legend": [
             {"name": n, "colour": own.colour, "sign": own.symbol} for n, own in styles.items()
