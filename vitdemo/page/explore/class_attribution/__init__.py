@@ -136,12 +136,11 @@ def describe_map(maps: ClassAttribution, attribution_map: AttributionMap, fill: 
 
 
 def choose_large_map(maps: ClassAttribution, fill: str) -> str:
-    """Return the map with the highest score on this image, if all maps are measured.
+    """Return the map with the highest score on this image.
 
-    Otherwise, return the map with the highest mean score on many images.
+    Before the test, return the map with the highest mean score on many images.
     """
-    known = maps.cached_results.get(fill)
-    if known is None or known.list_missing(maps.maps):
+    if (known := maps.cached_results.get(fill)) is None:
         return maps.maps[0].method.name
     return max(known.ranks, key=lambda name: known.scores[name].score)
 

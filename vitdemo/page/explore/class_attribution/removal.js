@@ -59,10 +59,10 @@ function drawRemoval(data, large, step, canvas) {
       : nothing
   }</p>
       ${drawBar(step)}
-      <label><span>Removed patches</span> <input type="range" id="attribution-removed" min="0" max=${steps} .value=${at}
+      <label>Removed patches <span class="amount">${amount}</span> <input type="range" id="attribution-removed" min="0" max=${steps} .value=${at}
         ?disabled=${!isTested} aria-valuetext="${amount}: ${text}"
-        @input=${({ target }) => store.set({ [SHARE]: Math.round((100 * target.valueAsNumber) / steps) })}>
-        <output>${amount}</output></label>
+        @input=${({ target }) =>
+    store.set({ [SHARE]: Math.round((100 * target.valueAsNumber) / steps) })}></label>
     </div>`;
 }
 

@@ -58,9 +58,9 @@ function describeAnswer({ p, beats_random: isBetter, beats_all: isBest, is_worse
   return isBest ? `yes (${value}), and better than all other baselines` : `yes (${value}), but ${verdict}`;
 }
 
-function describeVerdict({ first, is_untested: isUntested, measured, scores }, { name, title }) {
+function describeVerdict({ first, is_untested: isUntested, maps, measured, scores }, { name, title }) {
   const score = scores?.maps[name];
-  const isFirst = name === first;
+  const isFirst = name === first && maps.length > 1;
   if (!score) {
     return isFirst && measured
       ? `${title} has this model's highest mean score, measured on ${measured.count} ${measured.part} images. On this image, the map is not tested yet.`
