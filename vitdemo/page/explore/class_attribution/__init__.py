@@ -40,6 +40,7 @@ from vitdemo.page.bridge import (
 from vitdemo.page.explore.class_attribution.blocks import (
     FILL_LABELS,
     PROBABILITY_DIGITS,
+    describe_strongest,
     label_fill,
     result_blocks,
     score_payload,
@@ -130,6 +131,7 @@ def describe_map(maps: ClassAttribution, attribution_map: AttributionMap, fill: 
         "title": attribution_map.title,
         "values": blocks_to_json(attribution_map.values, ImageFile),
         "signed": attribution_map.is_signed,
+        "strongest": describe_strongest(attribution_map),
         "is_class_specific": method.is_class_specific,
         "is_best": method.name in maps.best_maps(fill),
     }

@@ -2,7 +2,7 @@
 // The maps appear first; the scores follow when the faithfulness test ends. The browser starts a test that is quick.
 import { defineDocument } from "../../components/documents.js";
 import { formatSigned } from "../../components/grid.js";
-import { describePeak, drawMapFigure, drawScales } from "../../components/maps.js";
+import { drawMapFigure, drawScales } from "../../components/maps.js";
 import { drawNotice, drawValues, formatProbability, makeCanvas } from "../../components/shared.js";
 import { createTaskPanel } from "../../components/task_panel.js";
 import { markup, nothing, render } from "../../markup.js";
@@ -42,15 +42,6 @@ function describeQuestion(data) {
   return `Why ${describeClasses(data)}? ${run} predicts ${predicted.join(" and ")}.`;
 }
 
-function describeStrongest({ values, signed }) {
-  const flat = values.flat();
-  if (flat.every((value) => value === flat[0])) return "uniform";
-  const strongest = `strongest patch in ${describePeak(values)}`;
-  if (!signed) return strongest;
-  const largest = flat.reduce((a, b) => (Math.abs(b) > Math.abs(a) ? b : a));
-  return `${strongest} (${largest < 0 ? "opposes" : "supports"} the class)`;
-}
-
 function describeAnswer({ p, beats_random: isBetter, beats_all: isBest, is_worse: isWorse, verdict }) {
   if (isWorse) return "no, significantly worse";
   const value = `p = ${p.toFixed(2)}`;
@@ -79,14 +70,14 @@ const describeBest = ({ count, part, fill, steps }) =>
 // --- the maps ---
 
 function makePanel(map, data) {
-  const { title, values, signed, is_best: isBest, is_class_specific: isSpecific } = map;
+  const { title, values, signed, strongest, is_best: isBest, is_class_specific: isSpecific } = map;
   const classes = isSpecific ? describeClasses(data) : "every class (the map is the same)";
   return {
     title,
     values,
     signed,
     seen: data.seen,
-    alt: `${title} of ${data.run} for ${classes}: ${describeStrongest(map)}`,
+    alt: `${title} of ${data.run} for ${classes}: ${strongest}`,
     fraction: !isSpecific,
     ...(isBest ? { badge: "among the best on average", badge_title: describeBest(data.measured) } : {}),
   };
