@@ -57,11 +57,11 @@ BASELINE_DESCRIPTIONS = {  # baseline -> information that it uses
 }
 SHORT_VERDICTS = {  # below each map
     WORSE_THAN_RANDOM: "worse than random",
-    NOT_BETTER_THAN_RANDOM: "not better than random",
-    NOT_BETTER_THAN_CENTRE: "not better than the centre-first baseline",
-    NOT_BETTER_THAN_EDGES: "not better than the edge map",
-    NOT_BETTER_THAN_COPIES: "not better than its copies",
-    BETTER_THAN_BASELINES: "better than all baselines",
+    NOT_BETTER_THAN_RANDOM: "like random",
+    NOT_BETTER_THAN_CENTRE: "below centre-first",
+    NOT_BETTER_THAN_EDGES: "below edge map",
+    NOT_BETTER_THAN_COPIES: "like its copies",
+    BETTER_THAN_BASELINES: "better than baselines",
 }
 ABOUT_MAPS = (
     "Each map shows which patches support a class, according to one attribution method. The "

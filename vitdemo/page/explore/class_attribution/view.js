@@ -42,11 +42,11 @@ function describeQuestion(data) {
   return `Why ${describeClasses(data)}? ${run} predicts ${predicted.join(" and ")}.`;
 }
 
-function describeAnswer({ p, beats_random: isBetter, beats_all: isBest, is_worse: isWorse, verdict }) {
+function describeAnswer({ p, beats_random: isBetter, beats_all: isBest, is_worse: isWorse, title }) {
   if (isWorse) return "no, significantly worse";
   const value = `p = ${p.toFixed(2)}`;
   if (!isBetter) return `no (${value})`;
-  return isBest ? `yes (${value}), and better than all other baselines` : `yes (${value}), but ${verdict}`;
+  return isBest ? `yes (${value}), and better than all other baselines` : `yes (${value}), but ${title}`;
 }
 
 function describeVerdict({ first, is_untested: isUntested, maps, measured, scores }, { name, title }) {
