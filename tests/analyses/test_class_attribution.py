@@ -11,7 +11,6 @@ from tests.support.factories import CLASSES, RESNET, VIT, make_context, make_run
 from vitdemo import runs
 from vitdemo.analyses import class_attribution as analysis
 from vitdemo.analyses.class_attribution import (
-    BETTER_THAN_BASELINES,
     choose_first_map,
     compute_class_attribution,
     get_class_index,
@@ -37,7 +36,10 @@ from vitdemo.page.explore.class_attribution import (
     FEATURE,
     blocks,
     choose_fill,
+    choose_large_map,
     control_updates,
+    describe_measurement,
+    details_payload,
     payload,
 )
 from vitdemo.page.explore.class_attribution.blocks import label_fill
@@ -92,6 +94,27 @@ def test_contrast_is_signed_for_class_specific_methods(ask):
         expected = cat[method.name] - dog[method.name] * method.is_class_specific
         assert np.allclose(attribution_map.values, expected, atol=1e-5), method.name
         assert attribution_map.is_signed is method.is_class_specific
+
+
+def test_attention_map_has_the_chosen_layer(shown, ask):
+    run = shown.find_run("vit")
+    _, pixels = shown.prepare_input(run.preprocessing, noise(0))
+    trace = shown.trace_image(run, noise(0))
+    (last,) = attributions.attribute("attention", shown.load_model(run), pixels, 0)
+    found = {layer: ask(0, layer=layer) for layer in (None, 1, trace.num_layers)}
+    for layer, result in found.items():
+        attention = next(each for each in result.maps if each.method.name == "attention")
+        expected = last if layer is None else trace.head_maps(layer).mean(axis=0)
+        assert np.allclose(attention.values, expected, atol=1e-5), layer
+        assert attention.title == (
+            f"Attention, layer {layer}" if layer else "Last layer's attention"
+        )
+    assert np.allclose(maps_by_method(found[trace.num_layers])["attention"], last, atol=1e-5)
+    measured = measure_faithfulness(shown, found[1], noise(0))
+    assert "attention" in measured.scores
+    other = ask(0, layer=2).cached_results["mean"]  # of the same image, so only this map is missing
+    assert [each.layer for each in other.list_missing(ask(0, layer=2).maps)] == [2]
+    assert other.scores["rollout"] == measured.scores["rollout"]
 
 
 def test_slow_maps_are_left_out_unless_cached(ask):
@@ -154,14 +177,32 @@ def test_shape_p_value_is_computed_only_where_it_decides(shown, ask):
 
 
 def test_verdict_depends_on_baselines_and_p_values():
-    for p, centre, edges, shape, verdict in (
-        (0.06, True, True, None, analysis.NOT_BETTER_THAN_RANDOM),
-        (0.01, False, True, None, analysis.NOT_BETTER_THAN_CENTRE),
-        (0.01, True, False, None, analysis.NOT_BETTER_THAN_EDGES),
-        (0.01, True, True, 0.10, analysis.NOT_BETTER_THAN_COPIES),
-        (0.05, True, True, 0.05, analysis.BETTER_THAN_BASELINES),
+    for p, centre, edges, shape, worse, verdict in (
+        (0.98, False, False, None, 0.05, analysis.WORSE_THAN_RANDOM),
+        (0.06, True, True, None, 0.95, analysis.NOT_BETTER_THAN_RANDOM),
+        (0.01, False, True, None, 1, analysis.NOT_BETTER_THAN_CENTRE),
+        (0.01, True, False, None, 1, analysis.NOT_BETTER_THAN_EDGES),
+        (0.01, True, True, 0.10, 1, analysis.NOT_BETTER_THAN_COPIES),
+        (0.05, True, True, 0.05, 1, analysis.BETTER_THAN_BASELINES),
     ):
-        assert analysis.FaithfulnessScore(0.2, 0.5, p, centre, edges, shape).verdict == verdict
+        score = analysis.FaithfulnessScore(0.2, 0.5, p, centre, edges, shape, worse)
+        assert score.verdict == verdict
+
+
+def test_removal_order_of_a_map_follows_its_values(shown, ask):
+    result = ask(0)
+    measured = measure_faithfulness(shown, result, noise(0), fill="drop")
+    assert {*measured.ranks} == {*method_names(result)}
+    for name, values in maps_by_method(result).items():
+        ranks = measured.ranks[name]
+        assert sorted(ranks.flat) == list(range(values.size))
+        ordered = values.flat[ranks.argsort(axis=None)]
+        assert (np.diff(ordered) <= 0).all(), name
+    # In the other direction, the order with the score -s has the p-value of s.
+    worse = {name: score.p_worse for name, score in measured.scores.items()}
+    for name, score in measured.scores.items():
+        random = measured.random_areas[1] - measured.random_areas[0]
+        assert worse[name] == pytest.approx((1 + (random <= score.score).sum()) / (len(random) + 1))
 
 
 def test_measured_map_is_not_measured_again(shown, ask, monkeypatch):
@@ -220,9 +261,9 @@ def describe_maps(result, fill) -> list[dict]:
     return [class_attribution.describe_map(result, each, fill) for each in result.maps]
 
 
-def list_best(result, fill) -> list[dict]:
-    """Return the measurements of the maps that are among the best on average."""
-    return [each["best"] for each in describe_maps(result, fill) if each["best"]]
+def list_best(result, fill) -> list[str]:
+    """Return the names of the maps that are among the best on average."""
+    return [each["name"] for each in describe_maps(result, fill) if each["is_best"]]
 
 
 def make_measured_context(root, **by_fill):
@@ -250,8 +291,11 @@ def test_badges_are_read_from_the_run_by_replacement(tmp_path):
     )
     assert method_names(result)[:2] == ["rollout", "attention"]  # the highest score first
     measurement = {"count": 100, "part": "validation", "steps": 16, "fill": "token dropped"}
-    assert list_best(result, "drop") == [measurement] * 2
+    assert describe_measurement(result, "drop") == measurement
+    assert describe_measurement(result, "blur") is None
+    assert {*list_best(result, "drop")} == {*best}
     assert list_best(result, "mean") == list_best(result, "blur") == []
+    assert choose_large_map(result, "drop") == "rollout"  # no map is tested on this image
     retrained = runs.read_run(make_run(tmp_path / "vit", VIT, seed=5).path)  # other weights
     assert (
         compute_class_attribution(context, retrained, noise(0), include_slow=False).summaries == {}
@@ -286,12 +330,16 @@ def test_faithfulness_result_is_cached_only_for_its_request(shown, ask):
     result = ask(103)
     assert result.cached_results == {}
     measured = measure_faithfulness(shown, result, noise(103), fill="blur")
-    assert ask(103).cached_results == {"blur": measured}
+    assert [*ask(103).cached_results] == ["blur"]
+    assert ask(103).cached_results["blur"].scores == measured.scores
     assert ask(103, target="cat").cached_results == ask(104).cached_results == {}
+    best = max(measured.ranks, key=lambda name: measured.scores[name].score)
+    assert choose_large_map(ask(103), "blur") == best
     result = ask(103, include_slow=True)  # two more maps, which are not measured yet
-    assert result.cached_results == {"blur": measured}
+    assert result.cached_results["blur"].scores == measured.scores
+    assert choose_large_map(result, "blur") == best
     first, *_ = blocks.result_blocks(result, measured)
-    assert first.text.startswith("Not measured yet: Integrated Gradients, Occlusion.")
+    assert first.text == "Not measured yet: Integrated Gradients, Occlusion."
     assert len(blocks.score_payload(measured)["maps"]) == 5
 
 
@@ -328,17 +376,13 @@ def test_every_map_has_an_explanation_and_its_scores(shown, ask):
     methods = attributions.METHODS.values()
     assert {each["title"] for each in describe_maps(result, "mean")} == {m.title for m in methods}
     assert list_best(result, "mean") == []
-    numbers, about = blocks.result_blocks(result, None)
-    captions = {f"**{method.title}**: {method.caption}" for method in methods}
-    assert set(about.pieces[1].items) == captions
-    (checks,) = numbers.pieces
+    checks, _, captions, *_ = blocks.result_blocks(result, None)
+    assert {*captions.items} == {f"**{method.title}**: {method.caption}" for method in methods}
     assert sum(row[2] != DASH for row in checks.rows) == 3  # slow maps were not checked
     assert blocks.score_payload(None) is None
     measured = measure_faithfulness(shown, result, noise(106))
-    result = ask(106, target="cat", include_slow=True)
-    plots, legend, numbers, _ = blocks.result_blocks(result, measured)
-    table, areas, curves, _ = numbers.pieces
-    assert len(plots.figures) == 2 and len(legend.groups[""]) == 2 + 1
+    plots, legend, table, areas, curves, *_ = blocks.result_blocks(result, measured)
+    assert len(plots.figures) == 2 and len(legend.groups[""]) == 7 + 2 + 1
     assert len(table.rows) == 7 + 2 and table.feet[0][0].endswith("random orders")
     assert len(areas.rows) == 7 + 2 + 40
     assert {row[0] for row in curves.rows} == {"deletion", "insertion"}
@@ -346,15 +390,16 @@ def test_every_map_has_an_explanation_and_its_scores(shown, ask):
     assert verdicts["Edge map"] == "baseline: uses the image, but no model"
     assert verdicts["Relevance"] == measured.scores["relevance"].verdict
     shown_scores = blocks.score_payload(measured)
-    assert list(shown_scores["maps"]) == list(measured.deletion)[:7]  # the order of the curves
+    assert list(shown_scores["maps"]) == list(measured.deletion)[:7]  # the order of the maps
+    assert shown_scores["fractions"] == pytest.approx(measured.fractions, abs=1e-6)
     for name, each in shown_scores["maps"].items():
-        assert each["points"] == pytest.approx(100 * measured.scores[name].score)
-        assert shown_scores["low"] <= each["points"] <= shown_scores["high"]
-        assert each["is_better"] == (each["title"] == BETTER_THAN_BASELINES)
-    assert [title for title, _ in shown_scores["baselines"]] == [
-        "Centre-first baseline",
-        "Edge map",
-    ]
+        score = measured.scores[name]
+        assert each["points"] == pytest.approx(100 * score.score)
+        assert each["p"] == score.p_orders
+        assert each["beats_random"] == (score.p_orders <= 0.05)
+        assert each["verdict"] == blocks.SHORT_VERDICTS[score.verdict]
+        assert each["curve"] == pytest.approx(measured.deletion[name], abs=1e-6)
+        assert each["ranks"] == measured.ranks[name].tolist()
     styles = blocks.METHOD_STYLES.values()
     assert list(blocks.METHOD_STYLES) == list(attributions.METHODS)
     assert len(set(styles)) == len(attributions.METHODS)
@@ -414,6 +459,21 @@ def test_payload_shows_the_maps_of_the_chosen_classes(shown):
     assert chosen == {"explained_class": "ship", "second_class": "dog", "fill": "blur"}
 
 
+def test_payload_shows_attention_of_the_layer_of_the_page(shown):
+    for chosen, layer in ((0, 3), (2, 2), (99, 3)):
+        maps = payload(shown, view_state(layer=chosen)).data["maps"]
+        titles = [each["title"] for each in maps if each["name"] == "attention"]
+        assert titles == [f"Attention, layer {layer}"]
+    titles = [each["title"] for each in payload(shown, view_state("resnet", layer=2)).data["maps"]]
+    assert titles == ["Grad-CAM"]
+
+
+def test_only_the_test_of_a_small_model_starts_by_itself(shown, monkeypatch):
+    assert payload(shown, view_state()).data["is_quick"]
+    monkeypatch.setattr(class_attribution, "MAX_QUICK_PARAMETERS", 10)
+    assert not payload(shown, view_state()).data["is_quick"]
+
+
 def test_payload_ignores_unsuitable_classes_with_a_message(shown):
     found = payload(shown, view_state(explained_class="unicorn", second_class="cat"))
     assert "'vit' has no class 'unicorn'" in found.data["problem"]
@@ -454,20 +514,19 @@ def test_results_of_both_tasks_stay_in_the_payload(shown):
     state, reports = view_state(photo="lion"), []
     assert payload(shown, state).data["has_slow"]
 
-    def run(task) -> tuple[int, list]:
+    def run(task) -> tuple[int, bool]:
         FEATURE.tasks[f"class_attribution.{task}"](
             shown, state, lambda *report: reports.append(report)
         )
         data = payload(shown, state).data
-        return len(data["maps"]), [block["kind"] for block in data["results"]]
+        kinds = [block["kind"] for block in details_payload(shown, state)]
+        assert "Plots" in kinds and (kinds[0] == "Text") == data["is_untested"]
+        return len(data["maps"]), data["is_untested"]
 
-    count, kinds = run("faithfulness")
-    assert count == 5 and "Plots" in kinds and "Text" not in kinds
+    assert run("faithfulness") == (5, False)
     assert {text for _, _, text in reports} == {"Running the faithfulness test"}
-    count, kinds = run("slow")
-    assert count == 7 and "Plots" in kinds and "Text" in kinds  # two maps are not measured yet
+    assert run("slow") == (7, True)  # two maps are not measured yet
     texts = list(dict.fromkeys(text for _, _, text in reports[1:]))
     assert texts[1:] == ["Computing slow maps", "Testing dependence on class and classifier head"]
     assert not payload(shown, state).data["has_slow"]
-    count, kinds = run("faithfulness")
-    assert count == 7 and "Plots" in kinds and "Text" not in kinds
+    assert run("faithfulness") == (7, False)

@@ -76,7 +76,10 @@ def do_task(page: Page, step: LessonStep, keyboard: bool) -> None:
         return large_map.hover(position={"x": 60, "y": 60})
     control = page.locator(task.where)
     if task.kind == "set":
-        control = page.locator(f"{task.where}[type=number]")
+        own = (
+            "[type=number]" if task.where.endswith(" input") else ""
+        )  # gradio's slider has two fields
+        control = page.locator(f"{task.where}{own}")
         control.fill(task.value)
         return page.keyboard.press("Enter")
     control.first.wait_for()

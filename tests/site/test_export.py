@@ -52,6 +52,15 @@ def test_recorded_answers_are_those_of_the_payload_functions(exported_site, show
     assert json.loads(path.read_bytes()) == json.loads(computed)
 
 
+def test_recorded_maps_are_tested(exported_site):
+    index = json.loads((exported_site / "data" / "class_attribution.json").read_text("utf-8"))
+    for path in {*index.values()}:
+        answer = json.loads((exported_site / "data" / "answers" / path).read_text("utf-8"))
+        data = json.loads(answer["text"])["data"]
+        assert not data["is_untested"]
+        assert {*data["scores"]["maps"]} == {each["name"] for each in data["maps"]}
+
+
 def test_no_image_of_a_dataset_is_exported(exported_site):
     shown = json.loads((exported_site / "data" / "image_input.json").read_text("utf-8"))
     sources = {json.loads(state)[0]["source"] for state in shown}

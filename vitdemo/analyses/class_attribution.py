@@ -7,9 +7,10 @@ The functions need only an `AppContext`, so a notebook can call them as the page
     measure_faithfulness(context, found, image, fill="drop").scores["relevance"].deletion
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ from vitdemo.cache import Cache, make_key
 from vitdemo.context import AppContext
 from vitdemo.errors import RunError
 from vitdemo.explain import attributions, faithfulness
-from vitdemo.explain.attributions import METHODS, AttributionMethod, OnStep
+from vitdemo.explain.attributions import METHODS, AttributionMethod, OnStep, last_attention
 from vitdemo.explain.faithfulness import (
     CENTRE_BASELINE,
     EDGE_BASELINE,
@@ -39,7 +40,9 @@ from vitdemo.explain.faithfulness.summary import FaithfulnessSummary, read_summa
 from vitdemo.runs import Run
 from vitdemo.training.devices import supports_fast_bfloat16
 
-# Verdicts on one map of one image. The first and the last two verdicts are based on p-values.
+ATTENTION = last_attention.METHOD.name
+# Verdicts on one map of one image. The first two and the last two verdicts are based on p-values.
+WORSE_THAN_RANDOM = "significantly worse than random orders"
 NOT_BETTER_THAN_RANDOM = "not significantly better than random orders"
 NOT_BETTER_THAN_CENTRE = "not better than the centre-first baseline"
 NOT_BETTER_THAN_EDGES = "not better than the edge map"
@@ -54,8 +57,9 @@ class AttributionMap:
     If `is_signed` is true, positive values support the class and negative values oppose it.
     `runner_up_correlation` is the rank correlation with the map of the runner-up class.
     `head_check` compares the map with maps from randomised classifier heads. Both values are None
-    for a contrast of two classes and for a map that does not depend on the class. For a slow map,
-    both are None unless requested. `completeness_gap` is None for methods without completeness.
+    for a contrast of two classes and for a map that does not depend on the class, and unless
+    requested or cached. `completeness_gap` is None for methods without completeness. `layer` (1..L)
+    is the layer of an attention map, or None for the last layer.
     """
 
     method: AttributionMethod
@@ -64,6 +68,15 @@ class AttributionMap:
     runner_up_correlation: float | None = None
     head_check: RandomHeadCheck | None = None
     completeness_gap: float | None = None
+    layer: int | None = None
+
+    @property
+    def title(self) -> str:
+        return f"Attention, layer {self.layer}" if self.layer else self.method.title
+
+    @property
+    def cache_key(self) -> tuple:
+        return self.method.name, self.layer
 
 
 @dataclass(frozen=True)
@@ -79,7 +92,7 @@ class ClassAttribution:
     # replacement -> mean scores of this run's maps on many images
     summaries: dict[str, FaithfulnessSummary]
     fills: tuple[str, ...]  # the replacements for removed patches that the model supports
-    # replacement -> cached results of the faithfulness test; slow maps may be missing
+    # replacement -> cached results of the faithfulness test; maps may be missing
     cached_results: dict[str, "FaithfulnessResult"]
     cache_key: tuple  # cache key of the image, the model and the classes
 
@@ -106,6 +119,7 @@ class FaithfulnessScore:
 
     `deletion` and `insertion` are areas under curves, 0 to 1. `p_orders` is the score's rank
     p-value among random orders, and `p_shape` its rank p-value among transformed copies of the map.
+    `p_worse` is the rank p-value among random orders in the other direction, for a low score.
     `p_shape` is None unless the score is better than all other baselines. The centre-first order
     and the edge map have only one score per image, so comparisons with them have no p-value.
     """
@@ -116,6 +130,7 @@ class FaithfulnessScore:
     is_better_than_centre: bool
     is_better_than_edges: bool
     p_shape: float | None = None
+    p_worse: float = 1.0
 
     @property
     def score(self) -> float:
@@ -123,6 +138,8 @@ class FaithfulnessScore:
 
     @property
     def verdict(self) -> str:
+        if self.p_worse <= SIGNIFICANCE_LEVEL:
+            return WORSE_THAN_RANDOM
         if self.p_orders > SIGNIFICANCE_LEVEL:
             return NOT_BETTER_THAN_RANDOM
         if not self.is_better_than_centre:
@@ -136,7 +153,10 @@ class FaithfulnessScore:
 
 @dataclass(frozen=True)
 class FaithfulnessResult:
-    """Result of the faithfulness test: curves (K+1,) and scores by map or baseline."""
+    """Result of the faithfulness test: curves (K+1,) and scores by map or baseline.
+
+    `ranks` (rows, columns) is the position of each patch in the order of a map, from 0.
+    """
 
     fill: str
     fractions: np.ndarray
@@ -145,6 +165,11 @@ class FaithfulnessResult:
     random_bands: tuple[np.ndarray, np.ndarray]  # (3, K+1) each: mean, 5th and 95th percentile
     scores: dict[str, FaithfulnessScore]
     random_areas: np.ndarray  # (2, R): deletion and insertion areas of the random orders
+    ranks: dict[str, np.ndarray]
+
+    def list_missing(self, maps: Collection[AttributionMap]) -> list[AttributionMap]:
+        """Return those `maps` that were not measured."""
+        return [each for each in maps if each.method.name not in self.ranks]
 
 
 def load_summaries(context: AppContext, run: Run) -> dict[str, FaithfulnessSummary]:
@@ -183,7 +208,9 @@ def compute_class_attribution(
     *,
     target: str | None = None,
     against: str | None = None,
+    layer: int | None = None,
     include_slow: bool = True,
+    check_fast: bool = True,
     check_slow: bool = False,
     on_step: OnStep | None = None,
 ) -> ClassAttribution:
@@ -192,8 +219,11 @@ def compute_class_attribution(
     Args:
         target: name of a class; None for the predicted class.
         against: name of a second class for a contrast; None for no second class.
+        layer: layer (1..L) of the attention map; None for the last layer.
         include_slow: also compute the slow maps. Otherwise, slow maps are returned only if cached.
-        check_slow: also check how slow maps depend on class and classifier head (triples the time).
+        check_fast: check how fast maps depend on class and classifier head. Otherwise, only cached
+            checks are returned.
+        check_slow: also check slow maps (triples the time).
         on_step: called as (done, total) during a slow map; an exception in `on_step` stops the map.
 
     Raises `RunError` for an unknown class, for two equal classes, and for a model without classes.
@@ -213,25 +243,47 @@ def compute_class_attribution(
     measured = load_summaries(context, run)
     methods = sort_by_measured_score(attributions.list_methods(model), measured)
     found = asked.compute_maps(methods, include_slow, on_step)
+    if layer and ATTENTION in found:
+        found[ATTENTION] = context.trace_image(run, image).head_maps(layer).mean(axis=0)
     checks = {}
     if second is None and len(probabilities) > 1:
-        checks = asked.check_maps(found, probabilities, check_slow, on_step)
+        checks = asked.check_maps(found, probabilities, check_fast, check_slow, on_step)
     maps = tuple(
-        AttributionMap(
-            m,
-            found[m.name],
-            _is_signed(m, second),
-            *checks.get(m.name, (None, None)),
-            asked.compute_gap(m, found[m.name]) if m.is_complete else None,
-        )
+        asked.describe_map(m, found[m.name], layer, *checks.get(m.name, ()))
         for m in methods
         if m.name in found
     )
     fills = faithfulness.supported_fills(model)
-    results = {fill: context.cache.get(_result_key(key, fill)) for fill in fills}
+    results = {fill: read_result(context.cache, key, fill, maps) for fill in fills}
     results = {fill: result for fill, result in results.items() if result}
     answer = run, seen, probabilities, first, second, maps, measured
     return ClassAttribution(*answer, fills, results, key)
+
+
+def read_result(
+    cache: Cache, key: tuple, fill: str, maps: Collection[AttributionMap]
+) -> FaithfulnessResult | None:
+    """Return the cached results of `maps`; None if the baselines or all maps are missing."""
+    null = cache.get(_make_baseline_key(key, fill))
+    cached = [(each.method.name, cache.get(_make_score_key(key, fill, each))) for each in maps]
+    measured = {name: found for name, found in cached if found}
+    if null is None or not measured:
+        return None
+    curves = {name: found.curves for name, found in measured.items()}
+    scores = {name: found.score for name, found in measured.items()}
+    for name in (CENTRE_BASELINE, EDGE_BASELINE):
+        curves[name], scores[name] = null, _score_order(null, name, null)
+    random = null.random_deletion, null.random_insertion
+    return FaithfulnessResult(
+        fill,
+        null.fractions.numpy(),
+        {name: each.deletion[name].numpy() for name, each in curves.items()},
+        {name: each.insertion[name].numpy() for name, each in curves.items()},
+        tuple(faithfulness.compute_band(each).numpy() for each in random),
+        scores,
+        torch.stack([faithfulness.area_under_curve(null.fractions, c) for c in random]).numpy(),
+        {name: found.ranks for name, found in measured.items()},
+    )
 
 
 def sort_by_measured_score(
@@ -262,8 +314,16 @@ def measure_faithfulness(
             f"'{maps.run.name}' does not support the replacement '{fill}': choose one of "
             f"{', '.join(maps.fills)}."
         )
-    test = _FaithfulnessTest(context, maps, image, fill, on_step)
-    return context.cache.put(_result_key(maps.cache_key, fill), test.run_test(context.cache))
+    _FaithfulnessTest(context, maps, image, fill, on_step).run_test(context.cache)
+    return read_result(context.cache, maps.cache_key, fill, maps.maps)
+
+
+class _MeasuredMap(NamedTuple):
+    """Curves, score and ranks (rows, columns) of one map."""
+
+    curves: PerturbationCurves
+    score: FaithfulnessScore
+    ranks: np.ndarray
 
 
 class _FaithfulnessTest:
@@ -278,28 +338,14 @@ class _FaithfulnessTest:
         self.done, self.parts, self.on_step = 0, 1 + len(maps.maps), on_step
         self.settings = {"fill": fill, "against": maps.against, "steps": faithfulness.CURVE_STEPS}
 
-    def run_test(self, cache: Cache) -> FaithfulnessResult:
+    def run_test(self, cache: Cache) -> None:
+        """Measure the baselines and each map, unless cached."""
         key = self.attribution.cache_key
-        null = cache.get_or_compute((*key, "null", self.fill), self.measure_baselines)
-        curves, scores = {}, {}
+        null = cache.get_or_compute(_make_baseline_key(key, self.fill), self.measure_baselines)
         for drawn in self.attribution.maps:
             self.done += 1
-            name, measure = drawn.method.name, partial(self.measure_map, drawn, null)
-            curves[name], scores[name] = cache.get_or_compute(
-                (*key, "score", self.fill, name), measure
-            )
-        for name in (CENTRE_BASELINE, EDGE_BASELINE):
-            curves[name], scores[name] = null, self.score_map(null, name, null)
-        random = null.random_deletion, null.random_insertion
-        return FaithfulnessResult(
-            self.fill,
-            null.fractions.numpy(),
-            {name: each.deletion[name].numpy() for name, each in curves.items()},
-            {name: each.insertion[name].numpy() for name, each in curves.items()},
-            tuple(faithfulness.compute_band(each).numpy() for each in random),
-            scores,
-            torch.stack([faithfulness.area_under_curve(null.fractions, c) for c in random]).numpy(),
-        )
+            measure = partial(self.measure_map, drawn, null)
+            cache.get_or_compute(_make_score_key(key, self.fill, drawn), measure)
 
     def measure_baselines(self) -> PerturbationCurves:
         """Measure the edge map, random orders and the centre-first order."""
@@ -308,9 +354,7 @@ class _FaithfulnessTest:
             faithfulness.measure_perturbation_curves, {EDGE_BASELINE: edges}
         )
 
-    def measure_map(
-        self, drawn: AttributionMap, null: PerturbationCurves
-    ) -> tuple[PerturbationCurves, FaithfulnessScore]:
+    def measure_map(self, drawn: AttributionMap, null: PerturbationCurves) -> _MeasuredMap:
         """Measure curves and score of a map, and scores of copies if it beats other baselines."""
         name = drawn.method.name
         classes = self.attribution.target, self.attribution.against
@@ -321,7 +365,7 @@ class _FaithfulnessTest:
         found = self.call_with_settings(
             faithfulness.measure_perturbation_curves, {name: values}, random_orders=0
         )
-        score = self.score_map(found, name, null)
+        score = _score_order(found, name, null)
         if score.verdict == NOT_BETTER_THAN_COPIES:
 
             def draw(count: int, seed: int) -> Tensor:
@@ -329,20 +373,8 @@ class _FaithfulnessTest:
                 return self.call_with_settings(score, values, count=count, seed=seed)
 
             score = replace(score, p_shape=faithfulness.staged_p_value(found.scores[name], draw))
-        return found, score
-
-    def score_map(
-        self, measured: PerturbationCurves, name: str, null: PerturbationCurves
-    ) -> FaithfulnessScore:
-        areas = (
-            float(faithfulness.area_under_curve(measured.fractions, curves[name]))
-            for curves in (measured.deletion, measured.insertion)
-        )
-        own = measured.scores[name]
-        p = faithfulness.rank_p_value(own, null.random_scores)
-        return FaithfulnessScore(
-            *areas, p, own > null.scores[CENTRE_BASELINE], own > null.scores[EDGE_BASELINE]
-        )
+        ranks = faithfulness.rank_by_value(values.flatten()).view(values.shape)
+        return _MeasuredMap(found, score, ranks.numpy())
 
     def call_with_settings(self, function: Callable, maps, **options):
         device = self.pixels.device
@@ -396,6 +428,25 @@ class _MapComputation:
             found |= attributions.attribute_many(rest, *asked)
         return {name: values[0].float().cpu().numpy() for name, values in found.items()}
 
+    def describe_map(
+        self,
+        method: AttributionMethod,
+        values: np.ndarray,
+        layer: int | None,
+        runner_up_correlation: float | None = None,
+        head_check: RandomHeadCheck | None = None,
+    ) -> AttributionMap:
+        *_, against = self.key
+        return AttributionMap(
+            method,
+            values,
+            _is_signed(method, against),
+            runner_up_correlation,
+            head_check,
+            self.compute_gap(method, values) if method.is_complete else None,
+            layer if method.name == ATTENTION else None,
+        )
+
     def compute_gap(self, method: AttributionMethod, values: np.ndarray) -> float:
         """Compute the completeness gap of the map `values` (rows, columns) by `method`."""
         *_, target, against = self.key
@@ -415,20 +466,22 @@ class _MapComputation:
         self,
         maps: Mapping[str, np.ndarray],
         probabilities: np.ndarray,
+        check_fast: bool,
         check_slow: bool,
         on_step: OnStep | None,
     ) -> dict[str, tuple[float, RandomHeadCheck]]:
         """Compute `runner_up_correlation` and `head_check` of the class-dependent `maps`, by name.
 
-        A slow map is included if `check_slow` is true or if its checks are cached.
+        Checks that are not requested are included if they are cached.
         """
         *_, target, _ = self.key
         runner_up = next(int(c) for c in np.argsort(-probabilities) if c != target)
         specific = [name for name in maps if METHODS[name].is_class_specific]
         fast = [name for name in specific if not METHODS[name].is_slow]
         check, found = partial(self._check_maps, maps, target, runner_up), {}
-        if fast:
-            found |= self.cache.get_or_compute((*self.key, "dependence"), partial(check, fast))
+        key = (*self.key, "dependence")
+        if fast and (check_fast or self.cache.get(key)):
+            found |= self.cache.get_or_compute(key, partial(check, fast))
         for name in (name for name in specific if METHODS[name].is_slow):
             key = (*self.key, name, "dependence")
             if check_slow or self.cache.get(key):
@@ -454,9 +507,31 @@ class _MapComputation:
         return found
 
 
+def _score_order(
+    measured: PerturbationCurves, name: str, null: PerturbationCurves
+) -> FaithfulnessScore:
+    """Compare the order `name` of `measured` with the baselines `null`."""
+    areas = (
+        float(faithfulness.area_under_curve(measured.fractions, curves[name]))
+        for curves in (measured.deletion, measured.insertion)
+    )
+    own = measured.scores[name]
+    return FaithfulnessScore(
+        *areas,
+        faithfulness.rank_p_value(own, null.random_scores),
+        own > null.scores[CENTRE_BASELINE],
+        own > null.scores[EDGE_BASELINE],
+        p_worse=faithfulness.rank_p_value(-own, -null.random_scores),
+    )
+
+
 def _is_signed(method: AttributionMethod, against: int | None) -> bool:
     return method.is_signed or (against is not None and method.is_class_specific)
 
 
-def _result_key(cache_key: tuple, fill: str) -> tuple:
-    return (*cache_key, "truth", fill)
+def _make_baseline_key(cache_key: tuple, fill: str) -> tuple:
+    return (*cache_key, "null", fill)
+
+
+def _make_score_key(cache_key: tuple, fill: str, drawn: AttributionMap) -> tuple:
+    return (*cache_key, "score", fill, *drawn.cache_key)

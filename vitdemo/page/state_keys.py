@@ -9,6 +9,7 @@ from vitdemo.analyses.features import MAX_SAMPLE_SIZE
 from vitdemo.analyses.robustness import DEFAULT_IMAGE_COUNT
 from vitdemo.data.perturb import PERTURBATIONS
 from vitdemo.data.perturb.changes import MAX_SEED, PIECE_CHOICES, SLIDER_NAMES
+from vitdemo.explain.attributions import METHODS
 from vitdemo.figures.curves import HUES
 from vitdemo.jobs.options import OPTIONS, PRESETS, TrainingOption
 from vitdemo.page.state_key import ChoiceKey, FlagKey, NamesKey, NumberKey, StateKey, TextKey
@@ -135,9 +136,15 @@ PATCH_REPLACEMENT = ChoiceKey(
     "drop",
     choices={"drop": "Token dropped", "mean": "Uniform colour", "blur": "Blurred image"},
     depends_on=(MODEL,),
-    label="Removed patches",
+    label="Patch replacement",
     element="patch-replacement",
 )
+LARGE_ATTRIBUTION = ChoiceKey(  # "" means the map with the highest score
+    "attribution.map",
+    "",
+    choices={"": "highest score", **{name: method.title for name, method in METHODS.items()}},
+)
+REMOVED_SHARE = NumberKey("attribution.removed", 0, low=0, high=100)  # percent of the patches
 
 # --- Explore: change the image ---
 

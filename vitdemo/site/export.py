@@ -5,6 +5,7 @@ the page's modules and style. The site works under any path prefix. It contains 
 dataset.
 """
 
+import functools
 import os
 import shutil
 import tempfile
@@ -17,12 +18,14 @@ from vitdemo.context import AppContext
 from vitdemo.errors import SiteError
 from vitdemo.installation import included_folder
 from vitdemo.page import bridge, build_page
+from vitdemo.page.feature import Payload, Task
 from vitdemo.page.image_sources import load_photo_groups
+from vitdemo.page.view_state import ViewState
 from vitdemo.site import document
 from vitdemo.site.controls import list_controls
 from vitdemo.site.layout import CARDS, build_layout
 from vitdemo.site.record import NEEDS_DATASET, Recorder, Report
-from vitdemo.site.states import list_images
+from vitdemo.site.states import RECORDED_TASKS, list_images
 
 SUMMARY = "Recorded results of {count} models: this site needs no server"
 NO_FOLDER = Path("no-dataset")  # no image of a dataset may be read
@@ -60,7 +63,9 @@ def _write_site(folder: Path, roots: list[Path], report: Report) -> dict[str, in
     layout = build_layout(page, places)
     places = {name: place for name, place in places.items() if f' id="{name}"' in layout}
     recorder = Recorder(context, folder)
-    payloads = page.bridge.responder.payloads
+    payloads, tasks = page.bridge.responder.payloads, page.bridge.responder.runner.tasks
+    for view, task in RECORDED_TASKS.items():
+        payloads = {**payloads, view: add_result(tasks[task], payloads[view])}
     recorded = {views[name]: None for name in places if views.get(name) in payloads}
     starts = {key: each["start"] for key, each in page.bridge.description["controls"].items()}
     with context.list_once():
@@ -79,6 +84,17 @@ def _write_site(folder: Path, roots: list[Path], report: Report) -> dict[str, in
         parent, _, name = f"files/{path}".rpartition("/")
         recorder.write(parent, name, content)
     return recorder.sizes
+
+
+def add_result(task: Task, payload: Payload) -> Payload:
+    """Return a payload function that first runs `task`, whose result is in the cache."""
+
+    @functools.wraps(payload)
+    def compute(context: AppContext, state: ViewState) -> object:
+        task(context, state, lambda done, total, text: None)
+        return payload(context, state)
+
+    return compute
 
 
 def describe_components(recorder: Recorder) -> dict[str, dict]:

@@ -35,6 +35,8 @@ OPTION_VALUES: dict[StateKey, Sequence[object]] = {
     keys.RECIPE: [*RECIPES],
     keys.PATCH_REPLACEMENT: (keys.PATCH_REPLACEMENT.start,),
 }
+# View -> task whose result the recorded data contain
+RECORDED_TASKS = {"class_attribution": "class_attribution.faithfulness"}
 LESSONS = LESSONS_FOLDER / DEFAULT_LANGUAGE
 State = dict[str, object]
 

@@ -49,45 +49,39 @@ function drawSaveButtons({ alt, caption, head, lines = [], signed, title }, imag
   );
 }
 
-// The figure of a map. `decoration` is { name, score (template below the caption), point (called with whether the pointer or
-// the focus is in the figure) }.
-function drawFigure(panel, ends, { name, score, point } = {}) {
+// The figure of a map: the panel of a `MapRow`. `ends` are the labels of the colours of a signed map.
+export function drawMapFigure(panel, ends) {
   const { alt, badge, caption, head, lines = [], seen, signed, title, values } = panel;
   const canvas = document.createElement("canvas");
   const image = makeElement(markup`<img src=${seen.url} alt=${alt}>`);
   drawValues(canvas, values.flat(), [values.length, values[0].length], { signed });
-  const [enter, leave] = point ? [() => point(true), () => point(false)] : [nothing, nothing];
   const drawBadge = () => markup`<span class="badge" title=${panel.badge_title ?? nothing}>${badge}</span>`;
   const more = markup`<details><summary>Numbers</summary>${drawLazily(() => drawNumbers(panel))}</details>`;
-  return markup`<figure data-map=${
-    name ?? nothing
-  } @pointerenter=${enter} @focusin=${enter} @pointerleave=${leave}
-    @focusout=${leave}>${head ? markup`<h3>${head}</h3>` : nothing}
+  return markup`<figure>${head ? markup`<h3>${head}</h3>` : nothing}
     <div class="vd-overlay">${image}${canvas}</div>
     <figcaption><strong>${title}${badge ? drawBadge() : nothing}</strong>
       ${lines.map((text) => markup`<p>${text}</p>`)}
       ${caption ? markup`<p class="quiet">${caption}</p>` : nothing}
-      ${score ?? nothing}
       <div class="tools">${drawSaveButtons(panel, image, canvas, ends)}${more}</div>
     </figcaption>
   </figure>`;
 }
 
-// Maps next to each other. `decorations` are additions to the figures; `legend` is a template after the colours.
-export function drawMapRow(
-  { colour_labels: ends, intro, panels = [], sentence },
-  { decorations = [], legend = nothing } = {},
-) {
+// The colour scales of `panels`.
+export function drawScales(panels, ends) {
   const drawScale = (signed, from, to) =>
     markup`<span>${from}<i style="background: ${formatRamp(signed)}"></i>${to}</span>`;
-  const hasPlain = panels.some((panel) => !panel.signed);
-  const hasSigned = panels.some((panel) => panel.signed);
-  return markup`<div class="vd-maps" style="--count: ${panels.length}">
+  return markup`<div class="legends">${
+    panels.some(({ signed }) => !signed) ? drawScale(false, "0", OWN_MAXIMUM) : nothing
+  }${panels.some(({ signed }) => signed) ? drawScale(true, ...ends) : nothing}</div>`;
+}
+
+// Maps next to each other.
+export function drawMapRow({ colour_labels: ends, intro, panels = [], sentence }) {
+  return markup`<div class="vd-maps">
     ${sentence ? markup`<p class="vd-notice sentence" role="status">${sentence}</p>` : nothing}
     ${intro ? markup`<p class="intro">${intro}</p>` : nothing}
-    <div class="panels">${panels.map((panel, i) => drawFigure(panel, ends, decorations[i]))}</div>
-    <div class="legends">${hasPlain ? drawScale(false, "0", OWN_MAXIMUM) : nothing}${
-    hasSigned ? drawScale(true, ...ends) : nothing
-  }${legend}</div>
+    <div class="panels">${panels.map((panel) => drawMapFigure(panel, ends))}</div>
+    ${drawScales(panels, ends)}
   </div>`;
 }

@@ -1,14 +1,18 @@
-"""The section "Why this class?": attribution maps side by side, and the faithfulness test.
+"""The section "Why this class?": attribution maps of a class, and the faithfulness test.
 
-The payload:
+The payload of the maps:
 
     {"run": str, "target": class, "against": second class or None, "problem": str,
      "probabilities": those of both classes, "seen": file, "maps": see `describe_map`,
-     "scores": see `score_payload`, "has_slow": whether slow maps or their checks are missing,
-     "results": blocks of curves, numbers and explanations}
+     "first": name of the map that is large if the user chose none,
+     "measured": see `describe_measurement`, "scores": see `score_payload`,
+     "has_slow": whether slow maps or their checks are missing,
+     "is_untested": whether the test of a map is missing,
+     "is_quick": whether the test takes only seconds, so that the browser starts it}
 
-The payload contains only slow maps and results of the faithfulness test that are in the cache. Two
-tasks compute the missing maps and results.
+It contains only slow maps and results of the faithfulness test that are in the cache. Two tasks
+compute the missing maps and results. The fold *Details* is a document of its own, so its curves
+and checks are computed only if a user opens it.
 """
 
 import gradio as gr
@@ -23,17 +27,20 @@ from vitdemo.context import AppContext
 from vitdemo.documents.payload import blocks_to_json
 from vitdemo.errors import RunError
 from vitdemo.explain.attributions import OnStep, list_methods
+from vitdemo.models import count_parameters
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import (
     ImageFile,
     add_view,
+    choose_layer,
     document_payload,
     load_square,
     round_numbers,
 )
 from vitdemo.page.explore.class_attribution.blocks import (
     FILL_LABELS,
-    METHOD_STYLES,
+    PROBABILITY_DIGITS,
+    describe_strongest,
     label_fill,
     result_blocks,
     score_payload,
@@ -44,19 +51,30 @@ from vitdemo.page.image_sources import TRUE_CLASS_KEY
 from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 
-VIEW = "class_attribution"
-PROBABILITY_DIGITS = 6
+VIEW, DETAILS = "class_attribution", "class_attribution_details"
+DETAILS_TITLE = "Details"
+# Above this size, the test of one image takes more than about ten seconds on a CPU core.
+MAX_QUICK_PARAMETERS = 10_000_000
+CHOICES = keys.LAYER, keys.EXPLAINED_CLASS, keys.SECOND_CLASS, keys.PATCH_REPLACEMENT
 
 
 def build(setup: PageSetup) -> None:
     classes = list_first_classes(setup)
+
+    def add_class_list(key: keys.TextKey, label: str) -> None:
+        choices = [(label, key.start), *classes]
+        setup.controls.add(key, UncheckedDropdown, choices, value=key.start)
+
     with gr.Row(elem_classes="vd-filters"):
-        for key, label in ((keys.EXPLAINED_CLASS, "predicted class"), (keys.SECOND_CLASS, "none")):
-            choices = [(label, key.start), *classes]
-            setup.controls.add(key, UncheckedDropdown, choices, value=key.start)
-        setup.controls.add(keys.PATCH_REPLACEMENT, UncheckedDropdown)
+        add_class_list(keys.EXPLAINED_CLASS, "predicted class")
     add_view(VIEW, elem_id="attribution-maps")
-    add_view(VIEW, elem_id="faithfulness-results")
+    with gr.Accordion(
+        DETAILS_TITLE, open=False, elem_id="attribution-details", elem_classes="vd-about"
+    ):
+        with gr.Row(elem_classes="vd-filters"):
+            add_class_list(keys.SECOND_CLASS, "none")
+            setup.controls.add(keys.PATCH_REPLACEMENT, UncheckedDropdown)
+        add_view(DETAILS, elem_id="faithfulness-results")
 
 
 def list_first_classes(setup: PageSetup) -> list[str]:
@@ -66,11 +84,12 @@ def list_first_classes(setup: PageSetup) -> list[str]:
     return list(dict.fromkeys(next(classes, ())))
 
 
-@needs(keys.IMAGE, keys.MODEL, keys.EXPLAINED_CLASS, keys.SECOND_CLASS, keys.PATCH_REPLACEMENT)
+@needs(keys.IMAGE, keys.MODEL, *CHOICES)
 def payload(context: AppContext, state: ViewState) -> ViewData:
-    found, problem = load_class_attribution(context, state, include_slow=False)
+    found, problem = load_class_attribution(context, state, check_fast=False)
     fill = choose_fill(found, state)
     known = found.cached_results.get(fill)
+    missing = found.maps if known is None else known.list_missing(found.maps)
     target, against = found.target, found.against
     indices = [target] if against is None else [target, against]
     return ViewData(
@@ -82,9 +101,12 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
             "probabilities": round_numbers(found.probabilities[indices], PROBABILITY_DIGITS),
             "seen": ImageFile(found.input_image),
             "maps": [describe_map(found, each, fill) for each in found.maps],
+            "first": choose_large_map(found, fill),
+            "measured": describe_measurement(found, fill),
             "scores": score_payload(known),
             "has_slow": has_missing_maps(context, found),
-            "results": document_payload(result_blocks(found, known)),
+            "is_untested": len(missing) > 0,
+            "is_quick": is_quick(context, found.run),
         },
         control_updates(
             found,
@@ -95,23 +117,42 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
     )
 
 
+@needs(keys.IMAGE, keys.MODEL, *CHOICES)
+def details_payload(context: AppContext, state: ViewState) -> list:
+    found, _ = load_class_attribution(context, state)
+    known = found.cached_results.get(choose_fill(found, state))
+    return document_payload(result_blocks(found, known))
+
+
 def describe_map(maps: ClassAttribution, attribution_map: AttributionMap, fill: str) -> dict:
-    """Return the values of a map, and the measurement if it is among the best maps on average."""
     method = attribution_map.method
-    best = None
-    if method.name in maps.best_maps(fill):
-        measured = maps.summaries[fill]
-        best = {"count": measured.pictures, "part": measured.part, "steps": measured.steps}
     return {
         "name": method.name,
-        "title": method.title,
-        "colour": METHOD_STYLES[method.name].colour,
-        "sign": METHOD_STYLES[method.name].symbol,
+        "title": attribution_map.title,
         "values": blocks_to_json(attribution_map.values, ImageFile),
         "signed": attribution_map.is_signed,
+        "strongest": describe_strongest(attribution_map),
         "is_class_specific": method.is_class_specific,
-        "best": best and {**best, "fill": FILL_LABELS[fill].lower()},
+        "is_best": method.name in maps.best_maps(fill),
     }
+
+
+def choose_large_map(maps: ClassAttribution, fill: str) -> str:
+    """Return the map with the highest score on this image.
+
+    Before the test, return the map with the highest mean score on many images.
+    """
+    if (known := maps.cached_results.get(fill)) is None:
+        return maps.maps[0].method.name
+    return max(known.ranks, key=lambda name: known.scores[name].score)
+
+
+def describe_measurement(maps: ClassAttribution, fill: str) -> dict | None:
+    """Return how the mean scores of the run were measured, or None without mean scores."""
+    if (found := maps.summaries.get(fill)) is None:
+        return None
+    settings = {"count": found.pictures, "part": found.part, "steps": found.steps}
+    return {**settings, "fill": FILL_LABELS[fill].lower()}
 
 
 def compute_slow_maps(context: AppContext, state: ViewState, report: Report) -> None:
@@ -123,14 +164,14 @@ def compute_slow_maps(context: AppContext, state: ViewState, report: Report) -> 
 
 
 def run_faithfulness_test(context: AppContext, state: ViewState, report: Report) -> None:
-    found, _ = load_class_attribution(context, state, include_slow=False)
+    found, _ = load_class_attribution(context, state, check_fast=False)
     on_step = add_text(report, "Running the faithfulness test")
     image, fill = load_square(context, state.image), choose_fill(found, state)
     measure_faithfulness(context, found, image, fill=fill, on_step=on_step)
 
 
 FEATURE = Feature(
-    payloads={VIEW: payload},
+    payloads={VIEW: payload, DETAILS: details_payload},
     tasks={f"{VIEW}.slow": compute_slow_maps, f"{VIEW}.faithfulness": run_faithfulness_test},
 )
 
@@ -140,7 +181,7 @@ def add_text(report: Report, text: str) -> OnStep:
 
 
 def load_class_attribution(
-    context: AppContext, state: ViewState, **options
+    context: AppContext, state: ViewState, *, include_slow: bool = False, **options
 ) -> tuple[ClassAttribution, str]:
     """Return the maps of the view state, and a message if a chosen class is unsuitable.
 
@@ -148,6 +189,8 @@ def load_class_attribution(
     class. For `options`, see `compute_class_attribution`.
     """
     run, image = context.find_run(state.model), load_square(context, state.image)
+    options |= {"include_slow": include_slow}
+    options |= {"layer": choose_layer(context, state, run) if context.count_layers(run) else None}
     classes = {"target": state[keys.EXPLAINED_CLASS], "against": state[keys.SECOND_CLASS]}
     chosen = {name: value or None for name, value in classes.items()}
     try:
@@ -169,6 +212,11 @@ def has_missing_maps(context: AppContext, maps: ClassAttribution) -> bool:
     checks = {each.method.name: each.head_check for each in maps.maps}
     is_checked = maps.against is not None or all(checks.get(each.name) for each in slow)
     return not is_checked or any(each.name not in checks for each in slow)
+
+
+def is_quick(context: AppContext, run: Run) -> bool:
+    is_small = count_parameters(context.load_model(run)) <= MAX_QUICK_PARAMETERS
+    return is_small or context.device.type != "cpu"
 
 
 def choose_fill(maps: ClassAttribution, state: ViewState) -> str:

@@ -1,4 +1,4 @@
-"""Content of the section "Why this class?": maps with scores, curves, numbers and explanations."""
+"""Scores of the maps of *Why this class?*, and the document *Details*: curves, numbers, texts."""
 
 import numpy as np
 
@@ -9,13 +9,13 @@ from vitdemo.analyses.class_attribution import (
     NOT_BETTER_THAN_COPIES,
     NOT_BETTER_THAN_EDGES,
     NOT_BETTER_THAN_RANDOM,
+    WORSE_THAN_RANDOM,
     AttributionMap,
     ClassAttribution,
     FaithfulnessResult,
 )
 from vitdemo.documents import (
     Bullets,
-    Details,
     DocumentBlock,
     Download,
     Figure,
@@ -32,15 +32,18 @@ from vitdemo.explain.faithfulness import (
     EDGE_BASELINE,
     NUM_COPIES,
     NUM_RANDOM_ORDERS,
+    SIGNIFICANCE_LEVEL,
 )
 from vitdemo.explain.faithfulness.sanity import NUM_RANDOM_HEADS, RandomHeadCheck
 from vitdemo.figures import Curve
 from vitdemo.figures.charts import plot_faithfulness
 from vitdemo.figures.curves import COLOURS, iter_line_styles
 from vitdemo.metrics import DASH, format_signed, format_signed_range
+from vitdemo.page.bridge import round_numbers
 from vitdemo.page.state_keys import PATCH_REPLACEMENT
 from vitdemo.runs import Run
 
+PROBABILITY_DIGITS = 6
 FILL_LABELS = PATCH_REPLACEMENT.choices
 # Colours with a contrast of at least 2.9:1 to the background
 METHOD_COLOURS = (*COLOURS, ("#d0576b", "#e0808f"))
@@ -53,14 +56,13 @@ BASELINE_DESCRIPTIONS = {  # baseline -> information that it uses
     "random": "baseline: uses neither image nor model; 5th to 95th percentile",
 }
 SHORT_VERDICTS = {  # below each map
-    NOT_BETTER_THAN_RANDOM: "not better than random",
-    NOT_BETTER_THAN_CENTRE: "not better than the centre-first baseline",
-    NOT_BETTER_THAN_EDGES: "not better than the edge map",
-    NOT_BETTER_THAN_COPIES: "not better than its copies",
-    BETTER_THAN_BASELINES: "better than all baselines",
+    WORSE_THAN_RANDOM: "worse than random",
+    NOT_BETTER_THAN_RANDOM: "like random",
+    NOT_BETTER_THAN_CENTRE: "below centre-first",
+    NOT_BETTER_THAN_EDGES: "below edge map",
+    NOT_BETTER_THAN_COPIES: "like its copies",
+    BETTER_THAN_BASELINES: "better than baselines",
 }
-NUMBERS_TITLE = "Numbers"
-ABOUT_TITLE = "About the maps and the faithfulness test"
 ABOUT_MAPS = (
     "Each map shows which patches support a class, according to one attribution method. The "
     "methods often disagree. Choose a second class to compare the reasons for the two classes."
@@ -104,19 +106,19 @@ ABOUT_COMPARISONS = (
 )
 ABOUT_COLOUR = (
     "**Uniform colour** is the model input 0: the mean colour of the normalisation, here RGB "
-    "{colour}. Occlusion and Integrated Gradients use the same colour. *Change the image* uses "
-    "the mean colour of the image instead, because all models receive this image."
+    "{colour}. Occlusion and Integrated Gradients use the same colour. The section Change the "
+    "image uses the mean colour of the image instead, because all models receive this image."
 )
 ABOUT_CHECKS = (
-    "**Does the map depend on the class and on the classifier head?** *Numbers* shows the rank "
-    "correlation of each map with the map for the runner-up class. The table also shows the mean "
+    "**Does the map depend on the class and on the classifier head?** The table of the maps shows "
+    "the rank correlation with the map for the runner-up class. The table also shows the mean "
     f"rank correlation with the maps of {NUM_RANDOM_HEADS} randomised classifier heads (Adebayo "
     "et al. 2018). The baseline is the mean correlation of these maps with each other, which is "
     "not 0. If both means are near 1, the map depends only on the image and on the layers before "
     "the classifier head. A large p does not show that the map depends on the classifier head: a "
     "map that ignores the head has p = 1. The check does not test the other layers."
 )
-MAPS_NOT_MEASURED_MESSAGE = 'Not measured yet: {titles}. Press "Test faithfulness".'
+MAPS_NOT_MEASURED_MESSAGE = "Not measured yet: {titles}."
 
 
 def describe_strongest(attribution_map: AttributionMap) -> str:
@@ -131,30 +133,31 @@ def describe_strongest(attribution_map: AttributionMap) -> str:
 
 
 def score_payload(known: FaithfulnessResult | None) -> dict | None:
-    """Return the score of each map and baseline in points, the range of the bars, and verdicts.
+    """Return the scores of maps in points, their verdicts, and the curves of removed patches.
 
-    `low` and `high` are the ends of the bars, and `random` is the 5th to 95th percentile.
+    `random` is the mean probability of random orders at each of the `fractions` of patches.
     """
     if known is None:
         return None
-    scores = {name: 100 * score.score for name, score in known.scores.items()}
-    random = random_score_range(known)
-    limits = [*scores.values(), *random, 0]
-    maps = {name: score for name, score in known.scores.items() if name not in BASELINE_TITLES}
     return {
-        "low": min(limits),
-        "high": max(limits),
-        "random": random,
-        "baselines": [[title, scores[name]] for name, title in BASELINE_TITLES.items()],
-        "maps": {
-            name: {
-                "points": scores[name],
-                "verdict": SHORT_VERDICTS[score.verdict],
-                "title": score.verdict,
-                "is_better": score.verdict == BETTER_THAN_BASELINES,
-            }
-            for name, score in maps.items()
-        },
+        "fractions": round_numbers(known.fractions, PROBABILITY_DIGITS),
+        "random": round_numbers(known.random_bands[0][0], PROBABILITY_DIGITS),
+        "maps": {name: describe_score(known, name) for name in known.ranks},
+    }
+
+
+def describe_score(known: FaithfulnessResult, name: str) -> dict:
+    score = known.scores[name]
+    return {
+        "points": 100 * score.score,
+        "p": score.p_orders,
+        "beats_random": score.p_orders <= SIGNIFICANCE_LEVEL,
+        "beats_all": score.verdict == BETTER_THAN_BASELINES,
+        "is_worse": score.verdict == WORSE_THAN_RANDOM,
+        "verdict": SHORT_VERDICTS[score.verdict],
+        "title": score.verdict,
+        "curve": round_numbers(known.deletion[name], PROBABILITY_DIGITS),
+        "ranks": known.ranks[name].tolist(),
     }
 
 
@@ -203,7 +206,7 @@ def checks_table(attribution: ClassAttribution) -> Table:
         runner_up, gap = found.runner_up_correlation, found.completeness_gap
         rows.append(
             [
-                found.method.title,
+                found.title,
                 describe_strongest(found).removeprefix("strongest patch in "),
                 DASH if runner_up is None else format_correlation(runner_up),
                 *format_head_check(found.head_check),
@@ -233,14 +236,12 @@ def format_correlation(value: float) -> str:
 def result_blocks(
     attribution: ClassAttribution, known: FaithfulnessResult | None
 ) -> list[DocumentBlock]:
-    """Return the curves of the test if `known`, a fold of numbers, and a fold of explanations."""
-    curves = [] if known is None else curve_blocks(attribution, known)
-    tables = [] if known is None else [faithfulness_table(known), *downloads(attribution, known)]
-    return [
-        *curves,
-        Details(NUMBERS_TITLE, [*tables, checks_table(attribution)]),
-        Details(ABOUT_TITLE, about_blocks(attribution)),
-    ]
+    """Return the curves and numbers of the test if `known`, the checks, and explanations."""
+    results = []
+    if known is not None:
+        table = faithfulness_table(attribution, known)
+        results = [*curve_blocks(attribution, known), table, *downloads(attribution, known)]
+    return [*results, checks_table(attribution), *about_blocks(attribution)]
 
 
 def format_zero_colour(run: Run) -> str:
@@ -254,7 +255,7 @@ def label_fill(fill: str, run: Run) -> str:
 
 
 def about_blocks(attribution: ClassAttribution) -> list[DocumentBlock]:
-    captions = [f"**{found.method.title}**: {found.method.caption}" for found in attribution.maps]
+    captions = [f"**{found.title}**: {found.method.caption}" for found in attribution.maps]
     return [
         Text(ABOUT_MAPS),
         Bullets(captions),
@@ -275,34 +276,38 @@ def curve_blocks(attribution: ClassAttribution, known: FaithfulnessResult) -> li
     drawn = [
         Figure(
             title,
-            f"{title}. {describe_areas(known, kind)}",
+            f"{title}. {describe_areas(attribution, known, kind)}",
             figures.figure_to_svg(plot_perturbation_curves(known, curves, kind, x_label, value)),
         )
         for title, curves, kind, x_label in plots
     ]
-    return [*list_unmeasured_maps(attribution, known), Plots(drawn), baseline_legend()]
+    return [*list_unmeasured_maps(attribution, known), Plots(drawn), draw_legend(attribution)]
 
 
 def list_unmeasured_maps(
     attribution: ClassAttribution, known: FaithfulnessResult
 ) -> list[DocumentBlock]:
-    methods = [found.method for found in attribution.maps]
-    titles = ", ".join(each.title for each in methods if each.name not in known.scores)
+    titles = ", ".join(each.title for each in known.list_missing(attribution.maps))
     return [Text(MAPS_NOT_MEASURED_MESSAGE.format(titles=titles), quiet=True)] if titles else []
 
 
-def baseline_legend() -> Legend:
+def draw_legend(attribution: ClassAttribution) -> Legend:
+    styles = [(each.title, METHOD_STYLES[each.method.name]) for each in attribution.maps]
     lines = [
+        LegendEntry(f"{style.symbol} {title}".strip(), style.colour) for title, style in styles
+    ]
+    lines += [
         LegendEntry(title, BASELINE_COLOURS[name], dashed=True)
         for name, title in BASELINE_TITLES.items()
     ]
     return Legend({"": [*lines, LegendEntry("grey band: 5th to 95th percentile of random orders")]})
 
 
-def describe_areas(known: FaithfulnessResult, kind: int) -> str:
+def describe_areas(attribution: ClassAttribution, known: FaithfulnessResult, kind: int) -> str:
     """List the areas under the curves of the plot `kind`, for screen readers."""
+    titles = get_order_titles(attribution)
     heights = ", ".join(
-        f"{get_order_title(name)} {100 * (score.deletion, score.insertion)[kind]:.1f}"
+        f"{titles[name]} {100 * (score.deletion, score.insertion)[kind]:.1f}"
         for name, score in known.scores.items()
     )
     chance = 100 * known.random_areas[kind].mean()
@@ -322,11 +327,11 @@ def plot_perturbation_curves(
     return plot_faithfulness(lines, (shares, *(100 * known.random_bands[kind])), x_label, y_label)
 
 
-def get_order_title(name: str) -> str:
-    return BASELINE_TITLES.get(name) or METHODS[name].title
+def get_order_titles(attribution: ClassAttribution) -> dict[str, str]:
+    return {each.method.name: each.title for each in attribution.maps} | BASELINE_TITLES
 
 
-def faithfulness_table(known: FaithfulnessResult) -> Table:
+def faithfulness_table(attribution: ClassAttribution, known: FaithfulnessResult) -> Table:
     """Return a table with areas, score, p-values and verdict per order, highest score first."""
     head = (
         "order",
@@ -337,13 +342,13 @@ def faithfulness_table(known: FaithfulnessResult) -> Table:
         "p, transformed copies",
         Column("verdict", numeric=False),
     )
-    rows = []
+    rows, titles = [], get_order_titles(attribution)
     for name, score in sorted(known.scores.items(), key=lambda item: -item[1].score):
         heights = [f"{100 * height:.1f}" for height in (score.deletion, score.insertion)]
         shape = DASH if score.p_shape is None else f"{score.p_shape:.2f}"
         verdict = BASELINE_DESCRIPTIONS.get(name, score.verdict)
         chance = [f"{score.p_orders:.2f}", shape, verdict]
-        rows.append([get_order_title(name), *heights, format_signed(100 * score.score), *chance])
+        rows.append([titles[name], *heights, format_signed(100 * score.score), *chance])
     random = known.random_areas  # (2, R)
     heights = [f"{height:.1f}" for height in 100 * random.mean(axis=1)]
     foot = [

@@ -1,16 +1,17 @@
-// Attribution maps of a class in one row, with their faithfulness scores as bars, and the curves of the test. The view
-// has two elements: #attribution-maps contains the maps and the tasks. #faithfulness-results contains the curves, numbers and
-// explanations.
-import { createDocument } from "../../components/documents.js";
-import { describePeak, drawMapRow } from "../../components/maps.js";
-import { drawNotice, formatProbability } from "../../components/shared.js";
+// Attribution maps of a class: a verdict, the large map, the image without the top patches of this map, and small maps.
+// The maps appear first; the scores follow when the faithfulness test ends. The browser starts a test that is quick.
+import { defineDocument } from "../../components/documents.js";
+import { formatSigned } from "../../components/grid.js";
+import { drawMapFigure, drawScales } from "../../components/maps.js";
+import { drawNotice, drawValues, formatProbability, makeCanvas } from "../../components/shared.js";
 import { createTaskPanel } from "../../components/task_panel.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
-import { drawBar, drawBarLegend } from "./score_bars.js";
+import { createRemoval } from "./removal.js";
 
-const VIEW = "class_attribution";
-const POINTED = "vitdemo:pointed"; // event: the map under the pointer, whose curves are highlighted
+const [VIEW, DETAILS] = ["class_attribution", "class_attribution_details"];
+const LARGE = "attribution.map"; // state key: name of the large map
+const START_DELAY = 400; // milliseconds: quick changes of the view start one test
 const starts = [
   {
     id: "test-faithfulness",
@@ -21,7 +22,13 @@ const starts = [
   { id: "compute-slow-maps", text: "Compute slow maps", busy: "Computing …", task: `${VIEW}.slow` },
 ];
 const getWatched = () => store.listNeeds([VIEW]);
-const panel = createTaskPanel({ starts, cancelId: "cancel-attribution", views: [VIEW], getWatched });
+const panel = createTaskPanel({
+  starts,
+  cancelId: "cancel-attribution",
+  views: [VIEW, DETAILS],
+  getWatched,
+});
+const [testButton, slowButton] = starts.map(({ id }) => panel.buttons.querySelector(`#${id}`));
 
 // --- texts ---
 
@@ -35,13 +42,26 @@ function describeQuestion(data) {
   return `Why ${describeClasses(data)}? ${run} predicts ${predicted.join(" and ")}.`;
 }
 
-function describeStrongest({ values, signed }) {
-  const flat = values.flat();
-  if (flat.every((value) => value === flat[0])) return "uniform";
-  const strongest = `strongest patch in ${describePeak(values)}`;
-  if (!signed) return strongest;
-  const largest = flat.reduce((a, b) => (Math.abs(b) > Math.abs(a) ? b : a));
-  return `${strongest} (${largest < 0 ? "opposes" : "supports"} the class)`;
+function describeAnswer({ p, beats_random: isBetter, beats_all: isBest, is_worse: isWorse, title }) {
+  if (isWorse) return "no, significantly worse";
+  const value = `p = ${p.toFixed(2)}`;
+  if (!isBetter) return `no (${value})`;
+  return isBest ? `yes (${value}), and better than all other baselines` : `yes (${value}), but ${title}`;
+}
+
+function describeVerdict({ first, is_untested: isUntested, maps, measured, scores }, { name, title }) {
+  const score = scores?.maps[name];
+  const isFirst = name === first && maps.length > 1;
+  if (!score) {
+    return isFirst && measured
+      ? `${title} has this model's highest mean score, measured on ${measured.count} ${measured.part} images. On this image, the map is not tested yet.`
+      : `${title} is not tested on this image yet.`;
+  }
+  const points = `${formatSigned(score.points, 1)} points`;
+  const start = isFirst && !isUntested
+    ? `${title} has the highest faithfulness score on this image, ${points}.`
+    : `${title} has a faithfulness score of ${points} on this image.`;
+  return `${start} Better than random orders: ${describeAnswer(score)}.`;
 }
 
 const describeBest = ({ count, part, fill, steps }) =>
@@ -50,88 +70,105 @@ const describeBest = ({ count, part, fill, steps }) =>
 // --- the maps ---
 
 function makePanel(map, data) {
-  const { title, values, signed, best, is_class_specific: isSpecific } = map;
+  const { title, values, signed, strongest, is_best: isBest, is_class_specific: isSpecific } = map;
   const classes = isSpecific ? describeClasses(data) : "every class (the map is the same)";
   return {
     title,
     values,
     signed,
     seen: data.seen,
-    alt: `${title} of ${data.run} for ${classes}: ${describeStrongest(map)}`,
+    alt: `${title} of ${data.run} for ${classes}: ${strongest}`,
     fraction: !isSpecific,
-    ...(best ? { badge: "among the best on average", badge_title: describeBest(best) } : {}),
+    ...(isBest ? { badge: "among the best on average", badge_title: describeBest(data.measured) } : {}),
   };
 }
 
-function drawMaps(data) {
-  const { maps, problem, scores, target, against } = data;
-  const point = (name) => document.dispatchEvent(new CustomEvent(POINTED, { detail: name }));
-  const decorations = maps.map(({ name, colour, sign }) => ({
-    name,
-    score: scores?.maps[name] ? drawBar(scores, scores.maps[name], { colour, sign }) : nothing,
-    point: (isInside) => point(isInside ? name : null),
-  }));
-  const row = {
-    panels: maps.map((map) => makePanel(map, data)),
-    colour_labels: [against ? `supports ${against}` : `opposes ${target}`, `supports ${target}`],
-  };
-  const legend = scores ? drawBarLegend(scores) : nothing;
-  return [problem ? drawNotice(problem) : nothing, drawMapRow(row, { decorations, legend })];
+// A button with a small map, its score and its verdict, which makes the map large.
+function drawSmallMap({ name, title, values, signed }, { scores, seen }, isLarge) {
+  const canvas = makeCanvas(1, 1);
+  drawValues(canvas, values.flat(), [values.length, values[0].length], { signed });
+  const score = scores?.maps[name];
+  return markup`<button type="button" data-pick=${name} aria-pressed=${String(isLarge)} title=${
+    score?.title ?? nothing
+  }
+    @click=${() => store.set({ [LARGE]: name })}>
+    <span class="vd-overlay"><img src=${seen.url} alt="">${canvas}</span>
+    <b>${title}</b>
+    <span class="score">${
+    score ? markup`<b>${formatSigned(score.points, 1)}</b> ${score.verdict}` : "not tested yet"
+  }</span>
+  </button>`;
+}
+
+function drawMaps(data, large) {
+  const ends = [
+    data.against ? `supports ${data.against}` : `opposes ${data.target}`,
+    `supports ${data.target}`,
+  ];
+  const others = data.maps.length > 1
+    ? markup`<div class="small" role="group" aria-label="All maps: choose a map to enlarge it">${
+      data.maps.map((map) => drawSmallMap(map, data, map === large))
+    }</div>`
+    : nothing;
+  return { figure: drawMapFigure(makePanel(large, data), ends), others, scales: drawScales(data.maps, ends) };
+}
+
+// --- the view ---
+
+const tried = new Set(); // states and numbers of maps for which a test was started
+let timer = null;
+
+// Start the test of a quick model, unless another task runs or the user has cancelled this test.
+function startTestSoon(data) {
+  clearTimeout(timer);
+  if (!data.is_untested || !data.is_quick) return;
+  timer = setTimeout(() => {
+    const key = JSON.stringify([data.maps.length, ...getWatched().map((name) => store.state[name])]);
+    if (!testButton.getClientRects().length || store.isTaskRunning() || tried.has(key)) return;
+    tried.add(key);
+    testButton.click();
+  }, START_DELAY);
 }
 
 function createMaps(element) {
-  const slow = panel.buttons.querySelector("#compute-slow-maps");
-  const draw = (intro, content) =>
+  const removal = createRemoval();
+  let drawn = {}; // data, name of the large map, and their templates
+  const draw = (question, verdict, content) =>
     render(
-      markup`<div class="head"><p class="intro">${intro}</p>${panel.buttons}</div>${panel.progress}<div>${content}</div>`,
+      markup`<div class="head"><div><p class="intro">${question}</p><p class="verdict" role="status">${verdict}</p></div>
+        <div class="run">${panel.buttons}${panel.progress}</div></div>${content}`,
       element,
     );
-  draw("", nothing);
+  draw("", "", nothing);
   return {
-    render(data) {
-      draw(describeQuestion(data), drawMaps(data));
+    render(data, state) {
+      const find = (name) => data.maps.find((map) => map.name === name);
+      const large = find(state[LARGE]) ?? find(data.first);
+      // Elements of maps are drawn again only for other data or another large map.
+      if (drawn.data !== data || drawn.large !== large) drawn = { data, large, ...drawMaps(data, large) };
+      removal.show(data, large, state);
+      draw(
+        describeQuestion(data),
+        describeVerdict(data, large),
+        markup`${data.problem ? drawNotice(data.problem) : nothing}<div class="vd-maps"><div class="stage">
+          ${drawn.figure}${removal.element}${drawn.others}</div>${drawn.scales}</div>`,
+      );
       panel.buttons.hidden = false;
-      slow.hidden = !data.has_slow && !slow.disabled; // the button shows the state of a running task
+      testButton.hidden = !data.is_untested && !testButton.disabled; // a disabled button shows a running task
+      slowButton.hidden = !data.has_slow && !slowButton.disabled;
+      startTestSoon(data);
     },
     showError(text) {
-      draw("", drawNotice(text));
+      draw("", "", drawNotice(text));
       panel.buttons.hidden = true;
     },
   };
 }
 
-// --- the curves, numbers and explanations ---
-
-// Curve i of the figures (see charts.py) belongs to map i of the scores.
-function lightCurves(element, order, pointed) {
-  const end = `-truth-${order.indexOf(pointed)}`;
-  for (const curve of element.querySelectorAll("svg [id*=-truth-]")) {
-    curve.classList.toggle("is-lit", curve.id.endsWith(end));
-  }
-  element.classList.toggle("has-lit", order.includes(pointed));
-}
-
-function createResults(element) {
-  element.classList.add("article");
-  const draw = createDocument(element);
-  let order = []; // the maps with curves
-  let pointed = null; // name of the map under the pointer
-  document.addEventListener(POINTED, ({ detail }) => {
-    pointed = detail;
-    lightCurves(element, order, pointed);
-  });
-  return {
-    render({ results, scores }) {
-      order = Object.keys(scores?.maps ?? {});
-      draw(results);
-      lightCurves(element, order, pointed);
-    },
-    showError: () => draw([]),
-  };
-}
-
 store.define(VIEW, {
+  follows: [LARGE, "attribution.removed"],
   skeleton: "figures",
   waits: "Computing the attribution maps. The first image takes longest …",
-  create: (element) => (element.closest("#faithfulness-results") ? createResults : createMaps)(element),
+  create: createMaps,
 });
+defineDocument(DETAILS, { skeleton: "figures" });
