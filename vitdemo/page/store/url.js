@@ -77,6 +77,11 @@ export function readQuery(search = window.location.search) {
   }
   if (query.get("section") === "side") found.compare = true; // a former section
   if (query.get("inside") === "distance") Object.assign(found, { section: "heads", order: "distance" }); // a former part
+  const isKnockout = [query.get("open_fold"), query.get("hands")].includes("knockout") ||
+    found.last_blocked >= (found.first_blocked ?? 1);
+  if (found.section === "hands" && isKnockout) {
+    Object.assign(found, { section: "inside", inside: "ablation" }); // an old link
+  }
   const layer = Math.round(Number(query.get("layer") ?? 0));
   if (layer > 0 && Number.isFinite(layer)) found.layer = layer;
   return found;

@@ -7,6 +7,7 @@ from vitdemo.page.explore.inside import (
     architecture,
     epochs,
     head_ablation,
+    knockout,
     logit_lens,
     one_head,
     patch_embedding,
@@ -35,7 +36,7 @@ VIEW_IDS = {  # elem_id of the view, for each part that has no controls
     logit_lens: "lens",
     epochs: "epochs-inside",
 }
-FEATURE = merge_features(part.FEATURE for part in MODULES.values())
+FEATURE = merge_features(part.FEATURE for part in (*MODULES.values(), knockout))
 
 
 def build(setup: PageSetup) -> None:
@@ -51,3 +52,5 @@ def build(setup: PageSetup) -> None:
                 add_view(module.VIEW, elem_id=VIEW_IDS[module])
             else:
                 module.build(setup)
+            if module is head_ablation:
+                knockout.build(setup)

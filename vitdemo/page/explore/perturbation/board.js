@@ -1,58 +1,32 @@
-// The changed image, from which the user removes patches.
-import {
-  createRoving,
-  drawActionButton,
-  drawNotice,
-  makeCanvas,
-  makeRange,
-  saveAs,
-} from "../../components/shared.js";
-import { markup, nothing, render as draw } from "../../markup.js";
+// The image with its patch grid, from which the user removes patches.
+import { drawActionButton, makeCanvas, placeRing, saveAs } from "../../components/shared.js";
+import { makeElement, markup, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
 import { decode, encode, setRemoved } from "./changes.js";
-import { createRemoval } from "./removal.js";
+import { addStrokes } from "./strokes.js";
 
 const formatColour = ([red, green, blue]) => `rgb(${red} ${green} ${blue})`;
 const getRemovedCells = ({ grid }) => decode(store.state.removed, grid);
 
-function toggle(cell, data) {
-  const removed = getRemovedCells(data);
-  const others = removed.filter((each) => each !== cell);
-  setRemoved(encode(others.length < removed.length ? others : [...removed, cell], data.grid));
+// The removed patches after a stroke.
+function applyStroke(removed, { removes, cells }) {
+  const others = removed.filter((cell) => !cells.has(cell));
+  return removes ? [...others, ...cells] : others;
 }
 
-// Such as "4 × 4 pieces shuffled, blur 2% of the side, 3 of 64 patches removed"; "" without changes.
-function describeChanges({ pieces, strengths, grid: [rows, columns] }, removed) {
+// Such as "4 × 4 pieces shuffled, blur 2% of the side"; "" without other changes than removed patches.
+function describeChanges({ pieces, strengths }) {
   const describeStrength = ({ title, value, unit }) =>
     `${title.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase())} ${value} ${unit}`;
   return [
     ...(pieces > 1 ? [`${pieces} × ${pieces} pieces shuffled`] : []),
     ...strengths.map((each) => describeStrength(each).replace(" %", "%")),
-    ...(removed.length ? [`${removed.length} of ${rows * columns} patches removed`] : []),
   ].join(", ");
 }
 
-// A button with data-pick is printed, unlike other buttons.
-function drawPatch(cell, isRemoved, data) {
-  const columns = data.grid[1];
-  const label = `Remove row ${Math.floor(cell / columns) + 1}, column ${(cell % columns) + 1}`;
-  return markup`<button type="button" aria-label=${label} data-pick=${cell} tabindex=${cell ? -1 : 0}
-    aria-pressed=${String(isRemoved)} @click=${() => toggle(cell, data)}></button>`;
-}
-
-function drawPatches(data, removed, changes) {
-  const { grid: [rows, columns], image, removed_colour: colour } = data;
-  const style = `grid-template: repeat(${rows}, 1fr) / repeat(${columns}, 1fr); --removed: ${
-    formatColour(colour)
-  }`;
-  const keys = createRoving(() => columns);
-  return markup`<div class="patches">
-    <img src=${image.url} alt="The image that all models receive. Changes: ${changes || "none"}">
-    <div class="cells" role="group" aria-label="Patches: press one to remove or restore it" style=${style} @focusin=${keys.focus}
-      @keydown=${keys.press}>${
-    makeRange(rows * columns, (cell) => drawPatch(cell, removed.includes(cell), data))
-  }</div>
-  </div>`;
+function describeCell(cell, [, columns], removed) {
+  const place = `Row ${Math.floor(cell / columns) + 1}, column ${(cell % columns) + 1}`;
+  return removed.includes(cell) ? `${place}: removed` : place;
 }
 
 // Save the image with its removed patches, as the models receive it.
@@ -72,40 +46,85 @@ async function save(image, data) {
   saveAs(canvas.toDataURL("image/png"), "changed.png");
 }
 
+// The removed patches, as squares with a cross: a patch can already have the mean colour.
+function drawRemovedPatches(cells, [rows, columns]) {
+  const formatPlace = (cell) =>
+    `top: ${(100 * Math.floor(cell / columns)) / rows}%; left: ${(100 * (cell % columns)) / columns}%; ` +
+    `width: ${100 / columns}%; height: ${100 / rows}%`;
+  return cells.map((cell) => markup`<i class="removed" style=${formatPlace(cell)}></i>`);
+}
+
 function create(element) {
   let data = null; // the drawn payload
-  const removal = createRemoval(() => data && drawAll());
+  let [last, history] = [null, []]; // the drawn removed patches, and those before each change, as encoded texts
+  const board = makeElement(markup`<div class="board" tabindex="0" role="application"></div>`);
+  const ring = makeElement(markup`<i class="ring" hidden></i>`);
+  const place = makeElement(markup`<p class="read" role="status"></p>`); // for screen readers
 
-  function drawAll() {
-    const removed = getRemovedCells(data);
-    const changes = describeChanges(data, removed);
+  function drawBoard(removed) {
+    const { grid: [rows, columns], image, removed_colour: colour } = data;
+    const changes = describeChanges(data);
+    board.style.cssText = `--rows: ${rows}; --columns: ${columns}; --removed: ${formatColour(colour)}`;
+    board.ariaLabel =
+      `Image with ${rows} × ${columns} patches, ${removed.length} of them removed. Arrow keys move the cursor, and Enter removes or restores a patch.`;
     draw(
-      markup`<div class="changed">
-        ${drawPatches(data, removed, changes)}
+      markup`<img src=${image.url} alt="" draggable="false"><i class="lines"></i>${
+        drawRemovedPatches(removed, data.grid)
+      }${ring}`,
+      board,
+    );
+    draw(
+      markup`${board}${place}
         <p class="words">${
-        changes ? `Current changes: ${changes}.` : "Click a patch to remove it, and again to restore it."
-      }</p>
+        changes ? `Other changes: ${changes}. ` : ""
+      }The image's mean colour replaces each removed patch.</p>
         <div class="actions">
-          ${drawActionButton("Remove most-attended patches", removal.removeMostAttended, "hands-most")}
-          ${drawActionButton("Remove random patches", () => removal.removeRandom(data.grid), "hands-random")}
-          ${drawActionButton("Download PNG", () => save(element.querySelector("img"), data))}
-        </div>
-        <div>${removal.problem ? drawNotice(removal.problem) : nothing}</div>
-      </div>`,
+          <button type="button" class="vd-download" ?disabled=${!history.length} @click=${undo}>Undo</button>
+          <button type="button" class="vd-download" id="hands-back" ?disabled=${!removed.length}
+            @click=${restoreAll}>Restore all</button>
+          ${drawActionButton("Download PNG", () => save(board.querySelector("img"), data))}
+        </div>`,
       element,
     );
+  }
+
+  function drawAll() {
+    if (last !== null && last !== store.state.removed) history.push(last);
+    last = store.state.removed;
+    drawBoard(getRemovedCells(data));
+  }
+
+  function undo() {
+    last = history.pop();
+    setRemoved(last);
+    if (!history.length) board.focus({ preventScroll: true }); // a disabled button loses the focus
+  }
+
+  function restoreAll() {
+    setRemoved("");
+    board.focus({ preventScroll: true });
   }
 
   function render(payload) {
     const before = data?.grid;
     data = payload;
     if (before && String(before) !== String(data.grid)) {
-      draw(nothing, element); // Tab reaches the first patch of another grid
+      [last, history] = [null, []];
       if (decode(store.state.removed, before).length) setRemoved(""); // another grid restores all patches
     }
     drawAll();
   }
 
+  addStrokes(board, {
+    getGrid: () => data?.grid,
+    isRemoved: (cell) => getRemovedCells(data).includes(cell),
+    point(cell) {
+      placeRing(ring, data.grid, cell ?? undefined);
+      place.textContent = cell === null ? "" : describeCell(cell, data.grid, getRemovedCells(data));
+    },
+    show: (stroke) => drawBoard(stroke ? applyStroke(getRemovedCells(data), stroke) : getRemovedCells(data)),
+    apply: (stroke) => setRemoved(encode(applyStroke(getRemovedCells(data), stroke), data.grid)),
+  });
   return { render };
 }
 
