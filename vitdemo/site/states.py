@@ -33,7 +33,6 @@ OPTION_VALUES: dict[StateKey, Sequence[object]] = {
     keys.WANTS_NORMS: (False, True),
     keys.RECIPE: [*RECIPES],
     keys.PATCH_REPLACEMENT: (keys.PATCH_REPLACEMENT.start,),
-    keys.MAP_SOURCE: ("mean", "rollout", "head"),
     keys.REMOVAL_GRID: (keys.REMOVAL_GRID.start,),
 }
 LESSONS = LESSONS_FOLDER / DEFAULT_LANGUAGE

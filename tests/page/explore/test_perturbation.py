@@ -114,26 +114,26 @@ def test_order_is_that_of_the_map_in_attention(shown, source):
             [attention.rollout(weights[: i + 1, None])[0, 0, 1:] for i in range(3)]
         ),
     }
-    found = order.payload(shown, make_state(source=source, head=2, patches="own"))
-    assert (found["source"], found["grid"]) == (source, list(trace.grid))
-    ranked = torch.tensor(found["order"])
+    found = order.payload(shown, make_state(head=2, patches="own", norms=True))
+    assert found["grid"] == list(trace.grid)
+    ranked = torch.tensor(found["orders"][source])
     expected = rows[source].sort(dim=1, descending=True).values
     torch.testing.assert_close(rows[source].gather(1, ranked), expected)
 
 
-def test_order_without_a_choice_is_that_of_the_first_map(shown):
+def test_order_begins_with_the_first_map(shown):
     found = order.payload(shown, make_state())
-    assert found["source"] == choose_first_map(shown, shown.find_run("vit"))[0]
-    assert order.payload(shown, make_state(source="similar")) == found
-    assert [sorted(each) for each in found["order"]] == 3 * [[*range(64)]]
+    assert found["first"] == choose_first_map(shown, shown.find_run("vit"))[0]
+    assert [*found["orders"]] == ["mean", "rollout", "head"]
+    assert [sorted(each) for each in found["orders"]["mean"]] == 3 * [[*range(64)]]
 
 
 def test_order_without_attention_is_that_of_grad_cam(shown):
     found = order.payload(shown, make_state("resnet", patches="4"))
-    assert (found["source"], found["title"], found["grid"]) == (None, "Grad-CAM", [4, 4])
+    assert (found["first"], found["title"], found["grid"]) == ("grad_cam", "Grad-CAM", [4, 4])
     run, square = shown.find_run("resnet"), load_square(shown, PHOTO)
     _, values = perturbation.compute_ranked_map(shown, run, square)
-    assert found["order"] == perturbation.rank_patches(values[None], (4, 4)).tolist()
+    assert found["orders"] == {"grad_cam": perturbation.rank_patches(values[None], (4, 4)).tolist()}
 
 
 def test_predictions_are_those_of_the_changed_image(shown):

@@ -5,11 +5,11 @@ by `RemovedPatches.encode`). The browser changes the state, see `view.js`.
 """
 
 import json
-from collections.abc import Iterable
 
 import gradio as gr
 
 from vitdemo.analyses.fewest_patches import MAX_CANDIDATES
+from vitdemo.data.perturb import PERTURBATIONS
 from vitdemo.data.perturb.changes import MAX_SEED
 from vitdemo.explain.removal_search import MAX_PASSES
 from vitdemo.page import state_keys as keys
@@ -42,7 +42,8 @@ def build(setup: PageSetup) -> None:
             add_view(order.VIEW, elem_id="hands-order")
             add_view(presets.VIEW, elem_id="hands-presets")
             with gr.Column(elem_id="hands-sliders"):
-                add_sliders(setup, SLIDERS)
+                for name in SLIDERS:  # the caption of the image has the values with their units
+                    add_slider(setup, name, label=PERTURBATIONS[name].title)
             add_view("changes_fold", elem_id="hands-fold")
             with gr.Column(elem_id="hands-more"):
                 lay_out_fold(setup)
@@ -54,15 +55,16 @@ def lay_out_fold(setup: PageSetup) -> None:
     setup.controls.add(keys.REMOVAL_GRID, gr.Radio)
     setup.controls.add(keys.PATCHES_PER_CLICK, UncheckedSlider, buttons=[])
     setup.controls.add(keys.PIECES, gr.Radio)
-    add_sliders(setup, (name for name in keys.STRENGTHS if name not in SLIDERS))
+    for name in keys.STRENGTHS:
+        if name not in SLIDERS:
+            add_slider(setup, name)
     setup.controls.add(keys.CHANGE_SEED, UncheckedSlider, buttons=[])
     call_on_click(gr.Button("New random seed", size="sm"), "chooseRandomSeed", MAX_SEED)
 
 
-def add_sliders(setup: PageSetup, names: Iterable[str]) -> None:
-    """Add the sliders of changes; the payloads clamp values out of range."""
-    for name in names:
-        setup.controls.add(keys.STRENGTHS[name], UncheckedSlider, buttons=[])
+def add_slider(setup: PageSetup, name: str, **options: object) -> None:
+    """Add the slider of a change; the payloads clamp values out of range."""
+    setup.controls.add(keys.STRENGTHS[name], UncheckedSlider, buttons=[], **options)
 
 
 def call_on_click(button: gr.Button, function: str, *arguments: object) -> None:

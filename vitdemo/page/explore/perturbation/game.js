@@ -85,9 +85,7 @@ function drawOthers(models) {
     isFooled(model)
       ? markup`<li class="fooled">✗ ${model.run}: ${model.predicted[1]}</li>`
       : markup`<li>✓ ${model.run} still says ${model.predicted[1]}</li>`;
-  return models.length
-    ? markup`<ul class="others" aria-label="Other models">${models.map(drawModel)}</ul>`
-    : nothing;
+  return markup`<ul class="others" aria-label="Other models">${models.map(drawModel)}</ul>`;
 }
 
 // --- the view ---
@@ -148,7 +146,7 @@ function create(element) {
         ${panel.progress}
         <p class="message" role="status">${message}</p>
         ${model ? drawPairs(model) : nothing}
-        ${isChanged ? drawOthers(data.models.filter((each) => each !== model)) : nothing}
+        ${drawOthers(isChanged ? data.models.filter((each) => each !== model) : [])}
         ${data.problems.map(drawNotice)}`,
       element,
     );

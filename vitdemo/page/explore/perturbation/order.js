@@ -7,25 +7,26 @@ import { decode, encode, setRemoved } from "./changes.js";
 const LABELS = store.getLabels("source");
 const countToRemove = () => Math.max(Math.round(store.state.patches_per_click ?? 1), 1);
 
-// The layer of the map; `order` contains the patches of each layer.
-const getLayer = ({ order }) => Math.min(store.state.layer ?? Infinity, order.length);
+// The map that the section Attention shows, if it is of attention.
+function getMap({ first, orders }) {
+  const source = store.state.source in orders ? store.state.source : first;
+  const layer = Math.min(store.state.layer ?? Infinity, orders[source].length);
+  return { source, layer, order: orders[source][layer - 1] };
+}
 
 // Such as "mean of heads, layer 10".
 function describeMap(data) {
-  const { source, title } = data;
-  if (!source) return title;
-  const layer = getLayer(data);
+  const { source, layer } = getMap(data);
+  if (data.title) return data.title;
   if (source === "rollout") return `${LABELS.rollout} to layer ${layer}`;
-  const isHead = ["head", "norm-head"].includes(source);
-  return isHead
-    ? `${LABELS[source]}: layer ${layer}, head ${store.state.head}`
-    : `${LABELS[source]}, layer ${layer}`;
+  const head = ["head", "norm-head"].includes(source) ? `, head ${store.state.head}` : "";
+  return `${LABELS[source]}, layer ${layer}${head}`;
 }
 
 // Remove the most attended patches that remain.
 function removeMostAttended(data) {
   const removed = decode(store.state.removed, data.grid);
-  const remaining = data.order[getLayer(data) - 1].filter((cell) => !removed.includes(cell));
+  const remaining = getMap(data).order.filter((cell) => !removed.includes(cell));
   setRemoved(encode([...removed, ...remaining.slice(0, countToRemove())], data.grid));
 }
 
@@ -48,9 +49,9 @@ function render(element, data, { removed }) {
         ${drawActionButton(`Remove ${count} most attended`, () => removeMostAttended(data), "hands-most")}
         ${drawActionButton(`Remove ${random} random`, () => removeRandom(data), "hands-random")}
       </div>
-      <p class="words">Map of the order: ${describeMap(data)}.</p>`,
+      <p class="words">Order: ${describeMap(data)}.</p>`,
     element,
   );
 }
 
-store.define("patch_order", { follows: ["layer", "removed", "patches_per_click"], render });
+store.define("patch_order", { follows: ["source", "layer", "removed", "patches_per_click"], render });

@@ -1,15 +1,20 @@
-"""The order in which the most attended patches are removed: the map that Attention shows.
+"""The orders in which the most attended patches are removed: those of the maps of Attention.
 
-The map is for the unchanged image and the token that the classifier reads. A map that is not of
-attention (similar tokens) is replaced by the map with the highest mean score. For a model without
-attention, the order comes from an attribution map of the predicted class. The payload contains all
-layers, so another layer needs no request:
+The maps are for the unchanged image and the token that the classifier reads. Similar tokens are no
+attention, so their order is that of the map with the highest mean score. For a model without
+attention, the only order is that of an attribution map of the predicted class. The payload contains
+the orders of all layers, so another map or layer needs no request:
 
-    {"source": value of `MAP_SOURCE`, or None without attention, "title": title of another map,
-     "grid": [rows, columns], "order": (L, P), the patches of `grid`}
+    {"grid": [rows, columns], "first": key of the initial order, "title": title of a map without
+     attention, "orders": {value of `MAP_SOURCE`: (L, P), the patches of `grid`}}
 
 Letters: L layers, P patches of the grid of removable patches.
 """
+
+from contextlib import suppress
+
+import numpy as np
+from PIL import Image
 
 from vitdemo.analyses.class_attribution import choose_first_map
 from vitdemo.analyses.perturbation import (
@@ -18,31 +23,44 @@ from vitdemo.analyses.perturbation import (
     rank_patches,
 )
 from vitdemo.context import AppContext
+from vitdemo.errors import RunError
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import load_square
 from vitdemo.page.explore.perturbation.image import read_grid
 from vitdemo.page.feature import Feature
 from vitdemo.page.view_state import ViewState, needs
+from vitdemo.runs import Run
 
 VIEW = "patch_order"
 
 
-@needs(keys.IMAGE, keys.MODEL, keys.MAP_SOURCE, keys.HEAD, keys.REMOVAL_GRID)
+@needs(keys.IMAGE, keys.MODEL, keys.HEAD, keys.REMOVAL_GRID, keys.WANTS_NORMS)
 def payload(context: AppContext, state: ViewState) -> dict:
     run, image = context.find_run(state.model), load_square(context, state.image)
-    source, title = None, ""
+    grid, title = read_grid(context, state), ""
     if context.count_layers(run):
-        source = state[keys.MAP_SOURCE]
-        if source in (None, "similar"):
-            source = choose_first_map(context, run)[0]
-        trace, head = context.trace_image(run, image), round(state[keys.HEAD])
-        maps = compute_maps_of_source(context, trace, source, head)
+        first, maps = choose_first_map(context, run)[0], compute_maps(context, state, run, image)
     else:
         method, values = compute_ranked_map(context, run, image)
-        title, maps = method.title, values[None]
-    grid = read_grid(context, state)
-    order = rank_patches(maps, grid).tolist()
-    return {"source": source, "title": title, "grid": list(grid), "order": order}
+        first, title, maps = method.name, method.title, {method.name: values[None]}
+    orders = {source: rank_patches(values, grid).tolist() for source, values in maps.items()}
+    return {"grid": list(grid), "first": first, "title": title, "orders": orders}
 
 
 FEATURE = Feature({VIEW: payload})
+
+
+def compute_maps(
+    context: AppContext, state: ViewState, run: Run, image: Image.Image
+) -> dict[str, np.ndarray]:
+    """Return the maps (L, rows, columns) by source, with the chosen head."""
+    trace, head = context.trace_image(run, image), round(state[keys.HEAD])
+    maps = {
+        source: compute_maps_of_source(context, trace, source, head)
+        for source in ("mean", "rollout", "head")
+    }
+    if state[keys.WANTS_NORMS]:  # the section Attention explains why a model has no such maps
+        with suppress(RunError):
+            for source in ("norm", "norm-head"):
+                maps[source] = compute_maps_of_source(context, trace, source, head)
+    return maps
