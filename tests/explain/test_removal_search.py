@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.explain.test_attributions import build_convolutional, build_kind
+from vitdemo.explain import removal_search
 from vitdemo.explain.removal_search import score_class, search_removal
 
 GRID, P, TARGET = (2, 3), 6, 2
@@ -111,12 +112,64 @@ def test_all_patches_are_removed_if_the_rule_is_never_met(model_and_image):
     assert sorted(found.order) == [*range(P)] and not found.is_met
 
 
-def test_later_steps_test_the_candidates_with_the_largest_last_decrease(model_and_image):
+def test_later_steps_test_the_candidates_with_the_largest_last_decrease(
+    model_and_image, monkeypatch
+):
     model, image = model_and_image
+    monkeypatch.setattr(removal_search, "FULL_STEP", P)  # only the first step tests all patches
     found = search_removal(model, image, GRID, partial(score_class, target=TARGET), candidates=1)
     single = [log_probability(predict_without(model, image, [patch])) for patch in range(P)]
     assert found.order == tuple(sorted(range(P), key=single.__getitem__))
     assert found.passes == 1 + P + (P - 1)
+
+
+def test_every_third_step_tests_all_patches(model_and_image):
+    found = search_removal(
+        *(*model_and_image, GRID, partial(score_class, target=TARGET)), candidates=2
+    )
+    assert found.passes == 1 + (6 + 2 + 2) + (3 + 2 + 1)
+
+
+class WeightedPixels(torch.nn.Module):
+    """Logit 0 is 4 times the first pixel, plus twice the second, plus the third; others follow."""
+
+    num_classes = 4
+
+    def forward(self, images):
+        pixels = images[:, 0, 0]  # (n, 3)
+        weighted = pixels @ torch.tensor([4.0, 2.0, 1.0])
+        return torch.cat([weighted[:, None], pixels], dim=1)
+
+
+def test_patches_that_are_not_needed_are_restored():
+    """The search removes the first pixel first, but the rule needs only the other pixels."""
+    found = search_removal(
+        *(WeightedPixels(), torch.ones(1, 3, 3, 3), (1, 3), lambda logits: logits[:, 0]),
+        stop=lambda logits: logits[:, 2] + logits[:, 3] == 0,
+        restores=True,
+    )
+    assert (found.order, found.is_met) == ((1, 2), True)
+    assert found.values == (7, 3, 1, 0, 4)
+    assert found.passes == (1 + 3 + 2 + 1) + (3 + 2)
+
+
+def test_every_patch_that_stays_removed_is_needed(model_and_image):
+    model, image = model_and_image
+    threshold = log_probability(predict_without(model, image, [0, 1, 2]))
+
+    def is_met(logits) -> bool:
+        return log_probability(logits) <= threshold + 1e-9
+
+    found = search_removal(
+        *(model, image, GRID, partial(score_class, target=TARGET)),
+        stop=lambda logits: score_class(logits, TARGET) <= threshold + 1e-9,
+        restores=True,
+        candidates=1,
+    )
+    assert found.is_met and is_met(predict_without(model, image, found.order))
+    for patch in found.order:
+        others = [each for each in found.order if each != patch]
+        assert not is_met(predict_without(model, image, others))
 
 
 @pytest.mark.parametrize("max_passes", [1, 4, 9])

@@ -24,9 +24,8 @@ from vitdemo.explain.removal_search import RemovalSearch, score_class, search_re
 from vitdemo.runs import Run
 from vitdemo.training import Preprocessing
 
-# Patches that the search tests per step after the first step. On larger grids, testing all patches
-# would use up the passes of the search after few steps.
-MAX_CANDIDATES = 64
+# Patches that most steps of the search test, so that the passes suffice for the restoration.
+CANDIDATES = 12
 
 
 def search_fewest_patches(
@@ -61,7 +60,8 @@ def search_fewest_patches(
             partial(score_class, target=target),
             fill=make_painter(canvas, run.preprocessing),
             stop=lambda logits: logits[:, : len(run.classes)].argmax(dim=1) != target,
-            candidates=MAX_CANDIDATES,
+            restores=True,
+            candidates=CANDIDATES,
             on_step=on_step,
         )
 

@@ -8,7 +8,6 @@ import json
 
 import gradio as gr
 
-from vitdemo.analyses.fewest_patches import MAX_CANDIDATES
 from vitdemo.data.perturb import PERTURBATIONS
 from vitdemo.data.perturb.changes import MAX_SEED
 from vitdemo.explain.removal_search import MAX_PASSES
@@ -28,8 +27,8 @@ ABOUT_CHANGES = (
     "missing content or the gaps themselves. Compare with the same number of random gaps. If a "
     "prediction does not change, the removed patches may still be important, because other patches "
     "can contain the same information. *Find fewest* is a greedy search: each step removes the "
-    "patch that lowers the probability of the class most, among at most "
-    f"{MAX_CANDIDATES} tested patches. The search ends after at most {MAX_PASSES:,} tested images."
+    "patch that lowers the probability of the class most. When the prediction has changed, the "
+    f"search restores patches that are not needed. It tests at most {MAX_PASSES:,} images."
 )
 
 
