@@ -252,7 +252,7 @@ def test_most_attended_and_random_patches_are_removed(game):
     set_model(game, "resnet")
     expect(order).to_have_text("Order: Grad-CAM.")
     find_button(game, "Restore all").click()
-    find_button(game, "Remove 4 most attended").click()
+    find_button(game, "Remove 4 highest ranked").click()
     expect(find_removed_patches(game)).to_have_count(4)
 
 

@@ -46,7 +46,10 @@ function render(element, data, { removed }) {
   const random = decode(removed, data.grid).length || count;
   draw(
     markup`<div class="actions">
-        ${drawActionButton(`Remove ${count} most attended`, () => removeMostAttended(data), "hands-most")}
+        ${
+      drawActionButton(`Remove ${count} ${data.title ? "highest ranked" : "most attended"}`, () =>
+        removeMostAttended(data), "hands-most")
+    }
         ${drawActionButton(`Remove ${random} random`, () => removeRandom(data), "hands-random")}
       </div>
       <p class="words">Order: ${describeMap(data)}.</p>`,
