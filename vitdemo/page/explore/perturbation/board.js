@@ -79,7 +79,8 @@ function create(element) {
         changes ? `Other changes: ${changes}. ` : ""
       }The image's mean colour replaces each removed patch.</p>
         <div class="actions">
-          <button type="button" class="vd-download" ?disabled=${!history.length} @click=${undo}>Undo</button>
+          <button type="button" class="vd-download" ?disabled=${!history
+        .length} @click=${restoreLast}>Undo</button>
           <button type="button" class="vd-download" id="hands-back" ?disabled=${!removed.length}
             @click=${restoreAll}>Restore all</button>
           ${drawActionButton("Download PNG", () => save(board.querySelector("img"), data))}
@@ -94,7 +95,7 @@ function create(element) {
     drawBoard(getRemovedCells(data));
   }
 
-  function undo() {
+  function restoreLast() {
     last = history.pop();
     setRemoved(last);
     if (!history.length) board.focus({ preventScroll: true }); // a disabled button loses the focus

@@ -115,13 +115,13 @@ function create(element) {
   }
 
   // Whether the patches are those of the last search, or the search has found none.
-  const showsSearch = () =>
+  const isSearchShown = () =>
     found && foundFor === describeState() && (!found.is_met || found.removed === store.state.removed);
 
   function updateBest(model, count) {
     const { image, model: run } = store.state;
     const key = JSON.stringify([image, run, data.grid]);
-    if (count && isFooled(model) && !data.has_other_changes && !showsSearch()) {
+    if (count && isFooled(model) && !data.has_other_changes && !isSearchShown()) {
       bests.set(key, Math.min(count, bests.get(key) ?? Infinity));
     }
     return bests.get(key);
@@ -135,7 +135,7 @@ function create(element) {
     const isPlayable = model && model.class_count > 1;
     const isChanged = data.removed || data.has_other_changes;
     const message = [
-      ...(showsSearch() ? [describeSearch(found)] : []),
+      ...(isSearchShown() ? [describeSearch(found)] : []),
       ...(isPlayable && isCurrent && isFooled(model) ? [describeFlip(model)] : []),
     ].join(" ");
     draw(

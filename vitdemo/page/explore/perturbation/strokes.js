@@ -29,13 +29,13 @@ export function addStrokes(board, { getGrid, isRemoved, point, show, apply }) {
     point(cell);
   }
 
-  function extend(event) {
+  function addCell(event) {
     if (!isInside(board, event)) return;
     stroke.cells.add(findPatch(board, getGrid(), event));
     show(stroke);
   }
 
-  function finish(isKept) {
+  function completeStroke(isKept) {
     if (!stroke) return;
     const done = stroke;
     stroke = null;
@@ -56,17 +56,17 @@ export function addStrokes(board, { getGrid, isRemoved, point, show, apply }) {
     if (!getGrid() || event.button !== 0 || !event.isPrimary) return;
     board.setPointerCapture(event.pointerId);
     stroke = { removes: !isRemoved(findPatch(board, getGrid(), event)), cells: new Set() };
-    extend(event);
+    addCell(event);
   });
   board.addEventListener("pointermove", (event) => {
     if (!getGrid()) return;
     if (event.pointerType !== "touch") {
       move(isInside(board, event) ? findPatch(board, getGrid(), event) : null);
     }
-    if (stroke) event.getCoalescedEvents().concat(event).forEach(extend);
+    if (stroke) event.getCoalescedEvents().concat(event).forEach(addCell);
   });
-  board.addEventListener("pointerup", () => finish(true));
-  board.addEventListener("pointercancel", () => finish(false)); // the touch scrolls the page
+  board.addEventListener("pointerup", () => completeStroke(true));
+  board.addEventListener("pointercancel", () => completeStroke(false)); // the touch scrolls the page
   for (const type of ["pointerleave", "blur"]) board.addEventListener(type, () => move(null));
   board.addEventListener("keydown", press);
 }
