@@ -6,7 +6,7 @@ The measured times are:
 
 - new image: from the event of the chosen file until all predictions and the large map have changed
 - other model: from the event of its choice until its map is drawn
-- removed patch ("Change the image"): from the click until all predictions have changed
+- removed patch ("Fool the model"): from the click until all predictions have changed
 - pointing: from a pointer movement until the large map and all thumbnails are drawn
 - empty event: an event of gradio whose handler does nothing, from the request to its response
 
@@ -58,7 +58,8 @@ JS_MILLISECONDS = "argument => (IS_DONE)(argument) ? performance.now() - window.
 JS_PREDICTIONS_CHANGED = """([cards, draws]) =>
     document.querySelector("#answers .cards").innerText !== cards && drawn.length > draws"""
 JS_MODEL_DRAWN = "name => drawn.at(-1).run === name"
-JS_TEXT_CHANGED = "text => document.querySelector('#hands-answers').innerText !== text"
+PREDICTIONS = "#hands-answers .pairs ul"
+JS_TEXT_CHANGED = f"text => document.querySelector('{PREDICTIONS}').innerText !== text"
 
 # Milliseconds of an event in a new session whose handler does nothing: it cancels an unknown task.
 JS_EMPTY_EVENT = """async () => {
@@ -128,8 +129,8 @@ def main() -> None:
             time_model_change(page, watch, models[number % 2])
             empty.append(page.evaluate(JS_EMPTY_EVENT) / 1000)
         time_pointing(page, watch, models[:2])
-        page.get_by_role("tab", name="Change the image").click()
-        page.locator("#changed-image img[src]").wait_for()
+        page.get_by_role("tab", name="Fool the model").click()
+        page.locator(PREDICTIONS).wait_for()
         for number in range(args.count):
             time_patch_removal(page, watch, 3 * number)
         browser.close()
@@ -234,13 +235,14 @@ def time_pointing(page: Page, watch: Stopwatch, models: list[str]) -> None:
 
 def time_patch_removal(page: Page, watch: Stopwatch, cell: int) -> None:
     """Remove one more patch and measure the time until the predictions change."""
-    cells = page.locator("#changed-image .cells button")
-    words = page.locator("#hands-answers").inner_text()
+    board, (row, column) = page.locator("#changed-image .board"), divmod(cell, 8)
+    side = board.bounding_box()["width"] / 8  # of a patch
+    place = {"x": (column + 0.5) * side, "y": (row + 0.5) * side}
     watch.measure_action(
         "removed patch",
-        lambda: cells.nth(cell).click(),
+        lambda: board.click(position=place),
         JS_TEXT_CHANGED,
-        words,
+        page.locator(PREDICTIONS).inner_text(),
     )
 
 

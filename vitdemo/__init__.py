@@ -2,7 +2,7 @@
 
 __version__ = "0.1.0"
 
-_NOTEBOOK_FUNCTIONS = ("attribute", "explore", "faithfulness", "rollout", "trace")
+_NOTEBOOK_FUNCTIONS = ("attribute", "explore", "faithfulness", "fewest_patches", "rollout", "trace")
 
 
 def __getattr__(name: str):

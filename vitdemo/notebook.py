@@ -6,9 +6,10 @@
     view                  # the interactive view, in Jupyter
     view.save("cat.html")  # the same view as a file that needs no network
 
-`trace`, `rollout`, `attribute` and `faithfulness` return arrays for the same model and image. The
-`model` is the name of an included run, the folder of a run, or an address as in
-docs/models-and-api.md. The `image` is a file, a Pillow image, or an array (height, width, 3) uint8.
+`trace`, `rollout`, `attribute`, `faithfulness` and `fewest_patches` return results for the same
+model and image. The `model` is the name of an included run, the folder of a run, or an address as
+in docs/models-and-api.md. The `image` is a file, a Pillow image, or an array (height, width, 3)
+uint8.
 
 Letters: L layers, H heads, N tokens.
 """
@@ -27,10 +28,13 @@ from vitdemo.analyses.class_attribution import (
     compute_class_attribution,
     measure_faithfulness,
 )
+from vitdemo.analyses.fewest_patches import search_fewest_patches
+from vitdemo.analyses.perturbation import make_canvas
 from vitdemo.context import AppContext
 from vitdemo.data.image_files import convert_image, crop_visible_square, load_image
 from vitdemo.errors import ImageError
 from vitdemo.explain.image_trace import ImageTrace
+from vitdemo.explain.removal_search import RemovalSearch
 from vitdemo.installation import included_folder
 from vitdemo.runs import CONFIG_FILE, Run, read_run
 from vitdemo.runs.opened_model import add_timm_prefix, create_model_run
@@ -123,6 +127,18 @@ def faithfulness(
     found = _compute_attribution(model, image, target, None)
     fill = found.fills[0] if fill is None else fill
     return measure_faithfulness(get_context(), found, read_image(image), fill=fill).scores
+
+
+def fewest_patches(model: str, image: ImageSource, grid: tuple[int, int] = (8, 8)) -> RemovalSearch:
+    """Search for few patches of `grid` (rows, columns) without which the predicted class changes.
+
+    If `is_met` is true, the class changes without the patches in `order`, counted from 0 in reading
+    order. As in *Fool the model*, removed patches have the image's mean colour. Raises `RunError`
+    for a model with fewer than two classes.
+    """
+    context, square = get_context(), read_image(image)
+    canvas = make_canvas(context, square)
+    return search_fewest_patches(context, find_model(model), square, canvas, grid)[1]
 
 
 def _compute_attribution(

@@ -30,12 +30,12 @@ VIEWS = {
     "?tab=explore&section=heads": "body",
     **{f"?tab=explore&section={section}": "#sections" for section in EXPLORE_SECTIONS},
     **{f"?tab=explore&section=inside&inside={part}": f"#part-{part}" for part in INSIDE_PARTS},
-    **{f"?tab=explore&section=hands&hands={fold}": "#sections" for fold in ("sliders", "knockout")},
+    "?tab=explore&section=hands&hands=sliders": "#sections",
     **{f"?tab={tab}": "body" for tab in TABS},
 }
 # Views with controls or drawings that no other view has; `--full` checks the other views too.
 SHORT = (
-    *("section=class-attribution", "hands=knockout", "inside=layers"),
+    *("section=class-attribution", "hands=sliders", "inside=layers"),
     *("tab=confusion", "tab=training", "tab=own"),
 )
 CHECKS = [

@@ -46,7 +46,7 @@ def test_layer_is_shown_only_where_a_view_depends_on_it(shared_page):
     for section, is_used in (
         ("Attention", False),  # the path through the layers
         ("Why this class?", False),
-        ("Change the image", True),
+        ("Fool the model", True),
     ):
         open_tab(page, section)
         expect(layer).to_be_visible() if is_used else expect(layer).to_be_hidden()
@@ -62,10 +62,10 @@ def test_layer_is_shown_only_where_a_view_depends_on_it(shared_page):
 def test_early_click_on_a_section_stays_after_the_first_response(open_page, page_url):
     page = open_page("about:blank", script=JS_HOLD_RESPONSES)
     page.goto(page_url, wait_until="commit")
-    section = page.get_by_role("tab", name="Change the image")
+    section = page.get_by_role("tab", name="Fool the model")
     section.click()
     release_responses(page)
-    expect(page.locator("#hands-answers .card, #hands-answers .row").first).to_be_visible()
+    expect(page.locator("#hands-answers .pairs")).to_be_visible()
     wait_until_idle(page)
     expect(section).to_have_attribute("aria-selected", "true")
     page.wait_for_url(re.compile("section=hands"))

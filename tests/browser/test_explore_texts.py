@@ -2,7 +2,7 @@
 
 import pytest
 
-PREDICTIONS, KNOCKOUT = "explore/predictions/texts.js", "explore/perturbation/knockout.js"
+PREDICTIONS, KNOCKOUT = "explore/predictions/texts.js", "explore/inside/knockout/view.js"
 JS_CALL = "async ([path, name, value]) => (await vitdemo.load(path))[name](value)"
 LIMITS = {"unlike": 1.0, "rather_unlike": 5.0}
 MODEL = {

@@ -40,8 +40,8 @@ def check_view(page: Page, view: str) -> None:
         expect(page.locator(f"#part-{query['inside']}")).to_be_visible()
     if "section" in query:
         if query["section"] == "hands" and "removed" not in query:  # also after an earlier step
-            expect(page.locator("#changed-image .cells button").first).to_be_visible()
-            expect(page.locator("#changed-image [aria-pressed=true]")).to_have_count(0)
+            expect(page.locator("#changed-image .board")).to_be_visible()
+            expect(page.locator("#changed-image .removed")).to_have_count(0)
         selectors = {
             "heads": "#attention",
             "class-attribution": "#attribution-maps figure",

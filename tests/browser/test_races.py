@@ -45,7 +45,7 @@ IMAGES = ("cat", "bus", "lion", "tower")
 SECTIONS = {
     "heads": "Attention",
     "class-attribution": "Why this class?",
-    "hands": "Change the image",
+    "hands": "Fool the model",
     "inside": "Inside the model",
 }
 PARTS = {
@@ -55,7 +55,7 @@ PARTS = {
     "embeddings": "Embeddings",
     "diagram": "Architecture",
 }
-PREDICTIONS = "#answers .card:visible, #hands-answers .card:visible"
+PREDICTIONS = "#answers .card:visible, #hands-answers .pairs:visible"
 HOME, OTHER_TABS = "Explore", ("Results", "Data", "Train")
 
 # The visible views of Explore. The name of a drawn file is a hash of its content.

@@ -22,7 +22,7 @@ from tests.support.factories import (
 )
 from vitdemo.analyses.knockout import KnockoutResult, predict_with_knockout
 from vitdemo.explain.knockout import build_patch_knockout, compute_knockout_logits
-from vitdemo.page.explore.perturbation import knockout as page
+from vitdemo.page.explore.inside import knockout as page
 from vitdemo.page.image_sources import ImageRequest
 from vitdemo.page.view_state import ViewState
 

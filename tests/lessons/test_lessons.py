@@ -367,7 +367,7 @@ def test_the_most_frequent_confusion_is_relative_to_all_errors(shipped):
     assert read_fact(shipped, "vit-scratch", "confused_cell") == f"{true}-{predicted}"
 
 
-def test_facts_of_changed_images_match_the_view_change_the_image(shipped):
+def test_facts_of_changed_images_match_the_view_fool_the_model(shipped):
     run = shipped.find_run("vit-scratch")
     image = make_canvas(shipped, load_photo())
 
@@ -383,7 +383,7 @@ def test_facts_of_changed_images_match_the_view_change_the_image(shipped):
         order = rank_patches(maps[ranking], grid)[-1]  # in the last layer
         return cat_confidence(RemovedPatches(grid, tuple(order[:count].tolist())))
 
-    trace, none = shipped.trace_image(run, image), RemovedPatches()
+    trace, none = shipped.trace_image(run, load_photo()), RemovedPatches()
     maps = compute_ranking_maps(trace)
     confidences = random_confidences((8, 8), 32)
     attended = attended_confidence("rollout", (8, 8), 32)

@@ -5,7 +5,7 @@
     changes, problems = predict_changes(context, original, changed)
 
 The image is changed before any model's preprocessing, so all models receive the same image.
-Letters: L layers, C classes, P patches.
+Letters: L layers, H heads, C classes, P patches.
 """
 
 from dataclasses import dataclass
@@ -15,10 +15,13 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 
+from vitdemo.analyses.class_attribution import compute_class_attribution
 from vitdemo.context import AppContext
 from vitdemo.data import image_files
 from vitdemo.data.perturb.changes import PIECE_CHOICES
+from vitdemo.explain import norms
 from vitdemo.explain.attention import rollout_steps
+from vitdemo.explain.attributions import AttributionMethod, compute_ranking_values
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.runs import Run
 
@@ -93,6 +96,41 @@ def compute_ranking_maps(trace: ImageTrace) -> dict[str, np.ndarray]:
         "mean": np.stack([trace.head_maps(layer).mean(0) for layer in layers]),
         "rollout": trace.classifier_maps(steps[:, 0]),
     }
+
+
+def compute_maps_of_source(
+    context: AppContext, trace: ImageTrace, source: str, head: int = 1
+) -> np.ndarray:
+    """Return the maps (L, rows, columns) of all layers that the section Attention calls `source`.
+
+    `source` is "mean", "rollout", "head", "norm" (norm-weighted, all heads) or "norm-head"; `head`
+    (from 1) is clamped to the model's heads. Raises `RunError` for norm-weighted attention of an
+    unsupported model.
+    """
+    if source in ("mean", "rollout"):
+        return compute_ranking_maps(trace)[source]
+    weights = trace.attention  # (L, H, N, N)
+    if source == "norm":
+        summed = norms.summed_head_norms(weights, context.value_products(trace))
+        return trace.classifier_maps(norms.norms_to_weights(summed))
+    if source == "norm-head":
+        weights = norms.norms_to_weights(norms.head_norms(weights, context.value_products(trace)))
+    return trace.classifier_maps(weights[:, min(head, weights.shape[1]) - 1])
+
+
+def compute_ranked_map(
+    context: AppContext, run: Run, image: Image.Image
+) -> tuple[AttributionMethod, np.ndarray]:
+    """Return the fast map with the highest mean score for the predicted class, without ties.
+
+    The map is (rows, columns). Raises `RunError` for a model without classes.
+    """
+    found = compute_class_attribution(context, run, image, include_slow=False)
+    best = next(each for each in found.maps if not each.method.is_slow)
+    model, (_, pixels) = context.load_model(run), context.prepare_input(run.preprocessing, image)
+    values = torch.from_numpy(best.values)[None]
+    ranking = compute_ranking_values(best.method.name, model, pixels, values, found.target)
+    return best.method, ranking[0].float().cpu().numpy()
 
 
 def rank_patches(maps: np.ndarray, grid: tuple[int, int]) -> np.ndarray:

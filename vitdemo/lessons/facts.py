@@ -50,7 +50,7 @@ LESSON_IMAGE = OURS / "cat.jpg"  # photo on which the numbers in the lessons are
 SHORT_DISTANCE, LONG_DISTANCE = 0.5, 0.85
 SOFTMAX_LAYER = 3  # layer, counted from 1: the lesson computes a softmax of its first head
 FEW_PATCHES = 3  # number of most attended patches in the facts `few_...`
-CANVAS_SIDE = 224  # image side in pixels in "Change the image", for the included models
+CANVAS_SIDE = 224  # image side in pixels in "Fool the model", for the included models
 PIECES = 8  # rows and columns of the pieces that are shuffled or removed
 SHUFFLE_DRAWS, REMOVAL_DRAWS = 8, 20  # number of random shuffles and removals
 FACT_PATTERN = re.compile(r"\{([^{}\s.]+)\.([a-z_]+)\}")
@@ -265,7 +265,7 @@ def _few_norm(context: AppContext, run: Run) -> str:
 
 
 def lesson_canvas() -> Image.Image:
-    """Return the lessons' photo at the size that "Change the image" uses."""
+    """Return the lessons' photo at the size that "Fool the model" uses."""
     return crop_and_resize(load_photo(), CANVAS_SIDE)
 
 
@@ -299,7 +299,7 @@ def _removal_results(context: AppContext, run: Run, few: bool) -> np.ndarray:
     `few`, `FEW_PATCHES` of the model's patches are removed, ranked by the mean of the heads in the
     last layer. Otherwise, half of 8 x 8 squares are removed, ranked by rollout.
     """
-    trace = context.trace_image(run, lesson_canvas())
+    trace = trace_photo(context, run)
     grid = trace.grid if few else (PIECES, PIECES)
     attended = rank_patches(compute_ranking_maps(trace)["mean" if few else "rollout"], grid)[-1]
     P = len(attended)

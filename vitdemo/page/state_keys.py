@@ -146,7 +146,7 @@ LARGE_ATTRIBUTION = ChoiceKey(  # "" means the map with the highest score
 )
 REMOVED_SHARE = NumberKey("attribution.removed", 0, low=0, high=100)  # percent of the patches
 
-# --- Explore: change the image ---
+# --- Explore: fool the model ---
 
 REMOVAL_GRID = ChoiceKey(
     "patches",
@@ -157,18 +157,12 @@ REMOVAL_GRID = ChoiceKey(
 )
 PATCHES_PER_CLICK = NumberKey(
     "patches_per_click",
-    16,
+    4,
     low=1,
     high=32,
     label="Patches to remove per click",
     element="hands-count",
     former=("count",),
-)
-RANKING = ChoiceKey(
-    "ranking",
-    "rollout",
-    choices={"rollout": "rollout up to this layer", "mean": "mean of the heads"},
-    label="Rank patches by",
 )
 REMOVED_PATCHES = TextKey("removed", max_length=1100, depends_on=(REMOVAL_GRID,))
 PIECES = ChoiceKey(
@@ -192,30 +186,10 @@ STRENGTHS = {
     for name in SLIDER_NAMES
 }
 CHANGE_SEED = NumberKey("seed", 0, low=0, high=MAX_SEED, label="Shuffle and noise seed")
-FIRST_BLOCKED = NumberKey(
-    "first_blocked",
-    1,
-    low=1,
-    high=MAX_LAYERS,
-    depends_on=(MODEL,),
-    label="First blocked layer",
-    element="barred-first",
-    former=("barred_first",),
-)
-LAST_BLOCKED = NumberKey(
-    "last_blocked",
-    0,
-    low=0,
-    high=MAX_LAYERS,
-    depends_on=(MODEL,),
-    label="Last blocked layer (0: none)",
-    element="barred-last",
-    former=("barred_last",),
-)
 OPEN_FOLD = ChoiceKey(
     "open_fold",
     "",
-    choices={"": "", "sliders": "More changes", "knockout": "Attention knock-out"},
+    choices={"": "", "sliders": "More changes"},
     former=("hands",),
 )
 CHANGES = (IMAGE, PIECES, *STRENGTHS.values(), CHANGE_SEED, REMOVAL_GRID)  # all but removed patches
@@ -260,6 +234,26 @@ HEAD_REPLACEMENT = ChoiceKey(
     label="Replace head output with",
     element="heads-instead",
     former=("instead",),
+)
+FIRST_BLOCKED = NumberKey(
+    "first_blocked",
+    1,
+    low=1,
+    high=MAX_LAYERS,
+    depends_on=(MODEL,),
+    label="First blocked layer",
+    element="barred-first",
+    former=("barred_first",),
+)
+LAST_BLOCKED = NumberKey(
+    "last_blocked",
+    0,
+    low=0,
+    high=MAX_LAYERS,
+    depends_on=(MODEL,),
+    label="Last blocked layer (0: none)",
+    element="barred-last",
+    former=("barred_last",),
 )
 STREAM_CLASS = TextKey("residual_stream.class", depends_on=(MODEL,))  # "": the predicted class
 STREAM_OTHER = TextKey("residual_stream.other", depends_on=(MODEL,))  # class to subtract, or ""

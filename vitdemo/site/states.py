@@ -34,6 +34,7 @@ OPTION_VALUES: dict[StateKey, Sequence[object]] = {
     keys.WANTS_NORMS: (False, True),
     keys.RECIPE: [*RECIPES],
     keys.PATCH_REPLACEMENT: (keys.PATCH_REPLACEMENT.start,),
+    keys.REMOVAL_GRID: (keys.REMOVAL_GRID.start,),
 }
 # View -> task whose result the recorded data contain
 RECORDED_TASKS = {"class_attribution": "class_attribution.faithfulness"}

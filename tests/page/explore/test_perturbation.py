@@ -1,9 +1,12 @@
-"""Payloads of the section "Change the image", compared with the library."""
+"""Payloads of the section "Fool the model", compared with the library."""
 
 import numpy as np
 import pytest
+import torch
 
+from tests.support.factories import make_context, make_run
 from vitdemo.analyses import perturbation
+from vitdemo.analyses.class_attribution import choose_first_map
 from vitdemo.data.perturb.changes import (
     MAX_SEED,
     PRESETS,
@@ -12,8 +15,9 @@ from vitdemo.data.perturb.changes import (
     apply_changes,
 )
 from vitdemo.errors import RunError
+from vitdemo.explain import attention, norms
 from vitdemo.page.bridge import load_square
-from vitdemo.page.explore.perturbation import attention, image, predictions, presets
+from vitdemo.page.explore.perturbation import image, order, predictions, presets, search
 from vitdemo.page.image_sources import ImageRequest
 from vitdemo.page.view_state import ViewState
 
@@ -87,7 +91,7 @@ def test_image_has_all_patches_and_the_colour_of_removed_patches(shown):
 
 
 def test_predictions_without_changes_equal_the_predictions_of_explore(shown):
-    """The canvas was resized twice: 85.6% in Explore, 85.5% in "Change the image"."""
+    """The canvas was resized twice: 85.6% in Explore, 85.5% in "Fool the model"."""
     state = make_state()
     found = predictions.payload(shown, state)["models"]
     square = load_square(shown, state.image)
@@ -97,31 +101,44 @@ def test_predictions_without_changes_equal_the_predictions_of_explore(shown):
         assert each["now"] == pytest.approx(own[: len(each["now"])], abs=1e-6)
 
 
-def test_attention_contains_the_maps_of_all_layers_and_rankings(shown):
-    options = {"removed": "8.8.f", "noise": 20}
-    found = attention.payload(shown, make_state(**options))
-    assert (found["run"], found["reader"], found["grid"]) == ("vit", "the class token", [8, 8])
-    images = image.load_images(shown, make_state(), parse(shown, **options))
-    for entry, which, picture in zip(
-        found["images"], (", original", ", changed"), images, strict=True
-    ):
-        trace = shown.trace_image(shown.find_run("vit"), picture)
-        maps = perturbation.compute_ranking_maps(trace)
-        assert entry["which"] == which
-        assert np.array_equal(entry["seen"].pixels, trace.input_image)
-        for ranking, values in maps.items():
-            np.testing.assert_allclose(entry["maps"][ranking], values, atol=1e-6)
-    for ranking, order in found["order"].items():
-        assert np.array_equal(order, perturbation.rank_patches(maps[ranking], (8, 8)))
-    (only,) = attention.payload(shown, make_state())["images"]
-    assert only["which"] == ""
-    with pytest.raises(RunError, match="'resnet' is not a Vision Transformer"):
-        attention.payload(shown, make_state("resnet"))
+@pytest.mark.parametrize("source", ["mean", "rollout", "head", "norm", "norm-head"])
+def test_order_is_that_of_the_map_in_attention(shown, source):
+    trace = shown.trace_image(shown.find_run("vit"), load_square(shown, PHOTO))
+    weights, products = trace.attention, shown.value_products(trace)
+    rows = {  # (L, P): the row of the class token
+        "mean": weights[:, :, 0, 1:].mean(1),
+        "head": weights[:, 1, 0, 1:],
+        "norm": norms.summed_head_norms(weights, products)[:, 0, 1:],
+        "norm-head": norms.head_norms(weights, products)[:, 1, 0, 1:],
+        "rollout": torch.stack(
+            [attention.rollout(weights[: i + 1, None])[0, 0, 1:] for i in range(3)]
+        ),
+    }
+    found = order.payload(shown, make_state(head=2, patches="own", norms=True))
+    assert found["grid"] == list(trace.grid)
+    ranked = torch.tensor(found["orders"][source])
+    expected = rows[source].sort(dim=1, descending=True).values
+    torch.testing.assert_close(rows[source].gather(1, ranked), expected)
+
+
+def test_order_begins_with_the_first_map(shown):
+    found = order.payload(shown, make_state())
+    assert found["first"] == choose_first_map(shown, shown.find_run("vit"))[0]
+    assert [*found["orders"]] == ["mean", "rollout", "head"]
+    assert [sorted(each) for each in found["orders"]["mean"]] == 3 * [[*range(64)]]
+
+
+def test_order_without_attention_is_that_of_grad_cam(shown):
+    found = order.payload(shown, make_state("resnet", patches="4"))
+    assert (found["first"], found["title"], found["grid"]) == ("grad_cam", "Grad-CAM", [4, 4])
+    run, square = shown.find_run("resnet"), load_square(shown, PHOTO)
+    _, values = perturbation.compute_ranked_map(shown, run, square)
+    assert found["orders"] == {"grad_cam": perturbation.rank_patches(values[None], (4, 4)).tolist()}
 
 
 def test_predictions_are_those_of_the_changed_image(shown):
     found = predictions.payload(shown, make_state("resnet", noise=90))
-    assert found["is_changed"]
+    assert (found["has_other_changes"], found["removed"], found["grid"]) == (True, "", [8, 8])
     square = load_square(shown, PHOTO)
     changed = apply_changes(perturbation.make_canvas(shown, square), ImageChanges(noise=90))
     assert len(found["models"]) == 3
@@ -146,8 +163,48 @@ def test_model_has_its_top_classes_before_and_after(shown):
     )
     assert predictions.describe_model(change) == {
         "run": "vit",
+        "class_count": 10,
         "predicted": ["cat", "dog"],
         "classes": ["cat", "dog", "automobile", "ship"],
         "before": [0.6, 0.3, 0.1, 0.0],
         "now": [0.1, 0.5, 0.0, 0.4],
     }
+
+
+def report_nothing(done: int, total: int, text: str) -> None:
+    pass
+
+
+@pytest.mark.parametrize("model", ["vit", "timm", "resnet"])
+def test_search_finds_patches_without_which_the_prediction_changes(shown, model):
+    state = make_state(model, patches="4", removed="4.4.1", blur=1)
+    found = search.find_fewest(shown, state, report_nothing)
+    assert (found["run"], found["patches"]) == (model, 16)
+    changes = parse(shown, model, patches="4", removed=found["removed"], blur=1)
+    assert len(changes.removed.cells) == found["count"]
+    before, after = image.load_images(shown, make_state(), changes)
+    run = shown.find_run(model)
+    first, then = (shown.predict(run, each).probabilities for each in (before, after))
+    assert found["target"] == run.classes[first.argmax()]
+    assert found["is_met"] == (then.argmax() != first.argmax())
+    assert found["probability"] == pytest.approx(then[first.argmax()], abs=1e-5)
+
+
+def test_search_reports_its_passes_and_can_be_stopped(shown):
+    steps = []
+
+    def report(done: int, total: int, text: str) -> None:
+        steps.append((done, total, text))
+        if len(steps) == 3:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        search.find_fewest(shown, make_state(noise=3, patches="4"), report)
+    assert steps[0] == (1, 2000, "Searching") and steps[2][0] > steps[1][0]
+
+
+def test_search_refuses_models_whose_prediction_cannot_change(tmp_path):
+    make_run(tmp_path / "one", classes=("cat",))
+    context = make_context(tmp_path)
+    with pytest.raises(RunError, match="'one' has only the class 'cat'"):
+        search.find_fewest(context, make_state("one"), report_nothing)

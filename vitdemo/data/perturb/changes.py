@@ -104,20 +104,9 @@ PRESETS = {
         ),
         Preset(
             "Turn upside down",
-            "No information is lost, but most training images are upright. Does the attention "
-            "rotate with the object?",
+            "No information is lost, but most training images are upright. Which models still "
+            "predict the class?",
             ImageChanges(rotate=180),
-        ),
-        Preset(
-            "Blur",
-            "Blur removes fine texture and keeps outlines. Shuffling does the opposite.",
-            ImageChanges(blur=4),
-        ),
-        Preset(
-            "Darken, add noise",
-            "The image has low brightness and strong noise. Which models make an incorrect "
-            "prediction with high confidence?",
-            ImageChanges(brightness=0.4, noise=25),
         ),
     )
 }

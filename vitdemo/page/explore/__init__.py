@@ -57,7 +57,7 @@ FEATURE = merge_features(
 SECTIONS = {
     DEFAULT_SECTION: ("Attention", build_attention),
     CLASS_ATTRIBUTION_SECTION: ("Why this class?", class_attribution.build),
-    "hands": ("Change the image", perturbation.build),
+    "hands": ("Fool the model", perturbation.build),
     "inside": ("Inside the model", inside.build),
 }
 

@@ -81,6 +81,11 @@ export function readQuery(search = window.location.search) {
   if (query.get("tab") === "data" && query.has("data.model")) {
     Object.assign(found, { tab: "explore", section: "inside", inside: "embeddings" }); // an old link
   }
+  const isKnockout = [query.get("open_fold"), query.get("hands")].includes("knockout") ||
+    found.last_blocked >= (found.first_blocked ?? 1);
+  if (found.section === "hands" && isKnockout) {
+    Object.assign(found, { section: "inside", inside: "ablation" }); // an old link
+  }
   const layer = Math.round(Number(query.get("layer") ?? 0));
   if (layer > 0 && Number.isFinite(layer)) found.layer = layer;
   if (query.get("inside") === "epochs" && query.get("section") === "inside" && !query.has("tab")) {

@@ -68,7 +68,7 @@ ABOUT = (
     "starts with the map and layer that have the highest mean faithfulness score.\n\nA few "
     "patches with most of the attention may be **attention sinks**, which receive attention "
     "independently of their content (Xiao et al. 2024). Test the influence of these patches in "
-    "*Change the image*. Some models also have **high-norm artefacts**: tokens with a very large "
+    "*Fool the model*. Some models also have **high-norm artefacts**: tokens with a very large "
     "norm and information about the whole image (Darcet et al. 2024). Raw attention and rollout "
     "do not depend on the class and can mislead. *Why this class?* measures how faithful each map "
     "is."

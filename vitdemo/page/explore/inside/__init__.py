@@ -6,6 +6,7 @@ from vitdemo.page.bridge import add_view
 from vitdemo.page.explore.inside import (
     architecture,
     head_ablation,
+    knockout,
     layer_by_layer,
     one_head,
     patch_embedding,
@@ -19,7 +20,7 @@ PARTS = {  # value of the state key `inside` -> modules: the overview, then the 
     "embeddings": [patches, patch_embedding, positions],
     "one_head": [one_head],
     "layers": [layer_by_layer],
-    "ablation": [head_ablation],
+    "ablation": [head_ablation, knockout],
 }
 
 VIEW_IDS = {  # elem_id of the view, for each module without controls

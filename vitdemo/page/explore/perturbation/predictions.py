@@ -1,17 +1,20 @@
-"""Predictions of all models for the changed image.
+"""Predictions of all models for the full image and for the changed image.
 
 The classes are the most probable classes before and after the change. `predicted` contains the
-predicted class before and after it:
+predicted class before and after it, `class_count` the number of all classes. `removed` is the state
+of these predictions, and `grid` the grid of removable patches:
 
-    {"is_changed": bool, "models": [{"run": str, "predicted": [class, class], "classes": [names],
-     "before": [probabilities], "now": [probabilities]}, ...], "problems": [str]}
+    {"grid": [rows, columns], "removed": text, "has_other_changes": whether the image has changes
+     other than removed patches, "models": [{"run": str, "class_count": int,
+     "predicted": [class, class], "classes": [names], "before": [probabilities],
+     "now": [probabilities]}, ...], "problems": [str]}
 """
 
-from contextlib import suppress
+from dataclasses import replace
 
 from vitdemo.analyses.perturbation import PredictionChange, predict_changes
 from vitdemo.context import AppContext
-from vitdemo.errors import VitdemoError
+from vitdemo.data.perturb.changes import RemovedPatches
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import round_numbers
 from vitdemo.page.explore.perturbation.image import load_images, parse_changes
@@ -26,12 +29,12 @@ PROBABILITY_DIGITS = 6  # enough for equal rounding in the browser and in Python
 def payload(context: AppContext, state: ViewState) -> dict:
     changes = parse_changes(context, state)
     before, after = load_images(context, state, changes)
-    with suppress(VitdemoError):  # predictions reuse the maps' forward passes
-        for image in (before, after):
-            context.trace_image(context.find_run(state.model), image)
     models, problems = predict_changes(context, before, after)
+    removed = changes.removed
     return {
-        "is_changed": not changes.is_identity,
+        "grid": list(removed.grid),
+        "removed": removed.encode,
+        "has_other_changes": not replace(changes, removed=RemovedPatches(removed.grid)).is_identity,
         "models": [describe_model(each) for each in models],
         "problems": problems,
     }
@@ -44,6 +47,7 @@ def describe_model(change: PredictionChange) -> dict:
     shown = change.top_classes()
     return {
         "run": change.run.name,
+        "class_count": len(change.run.classes),
         "predicted": [change.class_before, change.class_after],
         "classes": [change.run.classes[i] for i in shown],
         "before": round_numbers(change.before[shown], PROBABILITY_DIGITS),

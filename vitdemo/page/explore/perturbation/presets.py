@@ -27,8 +27,7 @@ VIEW = "change_presets"
 MAX_COPY_SIDE = 112  # side of a small copy in pixels
 ORIGINAL = Preset(
     "Original",
-    "Choose a change, or click patches of the image to remove them. All models receive the changed "
-    "image.",
+    "",
     ImageChanges(),
 )
 

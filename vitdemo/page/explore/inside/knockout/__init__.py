@@ -17,8 +17,7 @@ from vitdemo.context import AppContext
 from vitdemo.errors import RunError, VitdemoError
 from vitdemo.metrics import top_k_classes
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import add_view
-from vitdemo.page.explore.perturbation.image import load_images, parse_changes
+from vitdemo.page.bridge import add_view, load_square
 from vitdemo.page.explore.tab import COMMON_DEPTH
 from vitdemo.page.feature import Feature, PageSetup, ViewData
 from vitdemo.page.gradio_patches import UncheckedSlider
@@ -28,9 +27,9 @@ VIEW = "knockout"
 LAYER_RANGE = (keys.FIRST_BLOCKED, keys.LAST_BLOCKED)
 MAX_CLASSES = 5  # maximum number of classes in the card, without a new predicted class
 KNOCKOUT_INTRO = (
-    "In the chosen layers, the class token cannot attend to any patch. If the prediction does not "
-    "change, it does not need this attention. Other layers may supply the same information. "
-    f"{KNOCKOUT_FINDING}"
+    "**Attention knock-out.** In the chosen layers, the class token cannot attend to any patch. If "
+    "the prediction does not change, it does not need this attention. Other layers may supply the "
+    f"same information. {KNOCKOUT_FINDING}"
 )
 
 
@@ -44,10 +43,10 @@ def build(setup: PageSetup) -> None:
         add_view(VIEW, elem_id="knockout-result")
 
 
-@needs(*keys.CHANGES, keys.MODEL, keys.REMOVED_PATCHES, *LAYER_RANGE)
+@needs(keys.IMAGE, keys.MODEL, *LAYER_RANGE)
 def payload(context: AppContext, state: ViewState) -> ViewData:
-    """Return the document of the knock-out for the changed image, and updates of the sliders."""
-    _, image = load_images(context, state, parse_changes(context, state))
+    """Return the document of the knock-out, and updates of the sliders."""
+    image = load_square(context, state.image)
     try:
         run = context.find_run(state.model)
         depth = context.count_layers(run)

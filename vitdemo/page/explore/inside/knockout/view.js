@@ -1,7 +1,7 @@
 // The prediction before and after attention knock-out.
-import { createDocument } from "../../components/documents.js";
-import { formatProbability } from "../../components/shared.js";
-import * as store from "../../store.js";
+import { createDocument } from "../../../components/documents.js";
+import { formatProbability } from "../../../components/shared.js";
+import * as store from "../../../store.js";
 
 const NO_LAYER = "No layer is blocked. Move the second slider to block all layers up to the chosen layer.";
 const CAVEAT =

@@ -1,0 +1,72 @@
+// Removal of patches with the pointer, by touch, and with the keyboard: one element shows all patches. A click or a drag
+// is a stroke, which removes patches if it begins at a patch that is there, and otherwise restores patches.
+import { clamp, findPatch } from "../../components/shared.js";
+
+const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+
+// The cell after a move of the keyboard cursor. The first press shows the cursor in the middle.
+function moveCell([down, right], cell, [rows, columns]) {
+  if (cell === null) return Math.floor(rows / 2) * columns + Math.floor(columns / 2);
+  const row = clamp(Math.floor(cell / columns) + down, 0, rows - 1);
+  return row * columns + clamp((cell % columns) + right, 0, columns - 1);
+}
+
+function isInside(element, { clientX, clientY }) {
+  const { left, right, top, bottom } = element.getBoundingClientRect();
+  return clientX >= left && clientX < right && clientY >= top && clientY < bottom;
+}
+
+// Listen on the element `board`. `getGrid()` returns [rows, columns], or null. `isRemoved(cell)` tells whether a patch is
+// removed. `point(cell)` is called when the cursor moves (null: it is hidden), `show(stroke)` during a stroke (null: it was
+// cancelled), and `apply(stroke)` at its end. A stroke is { removes, cells: set of cells }.
+export function addStrokes(board, { getGrid, isRemoved, point, show, apply }) {
+  let cursor = null; // cell under the pointer or the keyboard cursor
+  let stroke = null;
+
+  function move(cell) {
+    if (cell === cursor) return;
+    cursor = cell;
+    point(cell);
+  }
+
+  function addCell(event) {
+    if (!isInside(board, event)) return;
+    stroke.cells.add(findPatch(board, getGrid(), event));
+    show(stroke);
+  }
+
+  function completeStroke(isKept) {
+    if (!stroke) return;
+    const done = stroke;
+    stroke = null;
+    isKept ? apply(done) : show(null);
+  }
+
+  function press(event) {
+    if (!getGrid() || event.ctrlKey || event.altKey || event.metaKey) return;
+    if (event.key in MOVES) move(moveCell(MOVES[event.key], cursor, getGrid()));
+    else if (["Enter", " "].includes(event.key) && cursor !== null) {
+      apply({ removes: !isRemoved(cursor), cells: new Set([cursor]) });
+    } else if (event.key === "Escape") move(null);
+    else return;
+    event.preventDefault();
+  }
+
+  board.addEventListener("pointerdown", (event) => {
+    if (!getGrid() || event.button !== 0 || !event.isPrimary) return;
+    board.setPointerCapture(event.pointerId);
+    stroke = { removes: !isRemoved(findPatch(board, getGrid(), event)), cells: new Set() };
+    addCell(event);
+  });
+  board.addEventListener("pointermove", (event) => {
+    if (!getGrid()) return;
+    if (event.pointerType !== "touch") {
+      move(isInside(board, event) ? findPatch(board, getGrid(), event) : null);
+    }
+    if (stroke) event.getCoalescedEvents().concat(event).forEach(addCell);
+  });
+  board.addEventListener("pointerup", () => completeStroke(true));
+  board.addEventListener("pointercancel", () => completeStroke(false)); // the touch scrolls the page
+  for (const type of ["pointerleave", "blur"]) board.addEventListener(type, () => move(null));
+  board.addEventListener("keydown", press);
+}
