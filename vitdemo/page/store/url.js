@@ -73,29 +73,34 @@ export function readQuery(search = window.location.search) {
     };
   }
   if (query.get("model")) found.model = query.get("model");
+  const layer = Math.round(Number(query.get("layer") ?? 0));
+  if (layer > 0 && Number.isFinite(layer)) found.layer = layer;
+  readOldLinks(query, found);
+  return found;
+}
+
+// Links to sections and parts that have moved.
+function readOldLinks(query, found) {
   if (query.get("section") === "rollout") {
-    Object.assign(found, { source: "rollout", token: query.get("read") === "patches" ? "mean" : "" }); // an old link
+    Object.assign(found, { source: "rollout", token: query.get("read") === "patches" ? "mean" : "" });
   }
-  if (query.get("section") === "side") found.compare = true; // a former section
-  if (query.get("inside") === "distance") Object.assign(found, { section: "heads", order: "distance" }); // a former part
+  if (query.get("section") === "side") found.compare = true;
+  if (query.get("inside") === "distance") Object.assign(found, { section: "heads", order: "distance" });
   if (query.get("tab") === "data" && query.has("data.model")) {
-    Object.assign(found, { tab: "explore", section: "inside", inside: "embeddings" }); // an old link
+    Object.assign(found, { tab: "explore", section: "inside", inside: "embeddings" });
   }
   const isKnockout = [query.get("open_fold"), query.get("hands")].includes("knockout") ||
     found.last_blocked >= (found.first_blocked ?? 1);
   if (found.section === "hands" && isKnockout) {
-    Object.assign(found, { section: "inside", inside: "ablation" }); // an old link
+    Object.assign(found, { section: "inside", inside: "ablation" });
   }
-  const layer = Math.round(Number(query.get("layer") ?? 0));
-  if (layer > 0 && Number.isFinite(layer)) found.layer = layer;
   if (query.get("inside") === "epochs" && query.get("section") === "inside" && !query.has("tab")) {
     Object.assign(found, {
       tab: "training",
       "training.animated": found.model ?? "",
       "training.layer": found.layer ?? 0,
-    }); // an old link
+    });
   }
-  return found;
 }
 
 // Former links have a parameter per tab; the parameter of the open tab counts.
