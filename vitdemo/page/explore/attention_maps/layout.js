@@ -16,6 +16,7 @@ const MAP = markup`<figure class="map">
 
 export const LAYOUT = markup`<div class="where" data-state="empty">
   <p class="vd-notice sentence" role="status" hidden></p>
+  <button type="button" class="other-section" hidden>Show the Grad-CAM map</button>
   <p class="result"></p>
   <div class="path"></div>
   <div class="both">

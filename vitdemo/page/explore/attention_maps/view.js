@@ -75,10 +75,15 @@ function create(element) {
   function showError(text) {
     newest += 1;
     showMessage(text);
+    // A model without layers has no attention, but Grad-CAM.
+    element.querySelector(".other-section").hidden = store.state.layer !== null;
     setPhase("none");
     drawing.setTrace(null);
   }
 
+  element.querySelector(".other-section").addEventListener("click", () => {
+    store.openTabs({ section: "class-attribution" });
+  });
   return { render, showError };
 }
 

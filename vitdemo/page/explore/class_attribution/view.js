@@ -3,7 +3,13 @@
 import { defineDocument } from "../../components/documents.js";
 import { formatSigned } from "../../components/grid.js";
 import { drawMapFigure, drawScales } from "../../components/maps.js";
-import { drawNotice, drawValues, formatProbability, makeCanvas } from "../../components/shared.js";
+import {
+  drawNotice,
+  drawValues,
+  formatProbability,
+  isLocalPage,
+  makeCanvas,
+} from "../../components/shared.js";
 import { createTaskPanel } from "../../components/task_panel.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
@@ -118,10 +124,11 @@ function drawMaps(data, large) {
 const tried = new Set(); // states and numbers of maps for which a test was started
 let timer = null;
 
-// Start the test of a quick model, unless another task runs or the user has cancelled this test.
+// Start the test of a quick model, unless another task runs or the user has cancelled this test. Users of a shared server
+// start it themselves.
 function startTestSoon(data) {
   clearTimeout(timer);
-  if (!data.is_untested || !data.is_quick) return;
+  if (!data.is_untested || !data.is_quick || !isLocalPage()) return;
   timer = setTimeout(() => {
     const key = JSON.stringify([data.maps.length, ...getWatched().map((name) => store.state[name])]);
     if (!testButton.getClientRects().length || store.isTaskRunning() || tried.has(key)) return;
