@@ -2,8 +2,8 @@
 
     python benchmarks/record_page.py        # needs requirements-dev.txt and Chromium
 
-The animation shows two actions: pointing at patches of the large map, and moving through the
-layers. The screenshot shows the architecture. Both files are written into `assets/`.
+The animation shows two actions: moving through the layers as *Play* does, and pointing at patches of
+the large map. The screenshot shows the architecture. Both files are written into `assets/`.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def record_page(address: str) -> tuple[Image.Image, list[Frame]]:
         page.goto(address)
         wait_until_drawn(page)
         wait_until_idle(page)
-        frames = [*record_pointing(page), *record_layers(page)]
+        frames = [*record_layers(page), *record_pointing(page)]
         page.goto(f"{address}&section=inside&inside=diagram")
         page.locator("#diagram .flow").wait_for()
         wait_until_idle(page)
@@ -85,11 +85,10 @@ def record_pointing(page: Page) -> Iterator[Frame]:
 
 def record_layers(page: Page) -> Iterator[Frame]:
     """Yield one frame per layer, from the first layer to the last."""
-    count = int(page.locator("#layer input[type=range]").get_attribute("max"))
+    count = int(page.locator("#attention .layers").get_attribute("aria-valuemax"))
     for layer in range(1, count + 1):
         page.evaluate("layer => vitdemo.store.set({ layer })", layer)
         wait_until_drawn(page, layer=layer)
-        page.wait_for_timeout(100)  # gradio moves its slider after the map
         yield take_frame(page), REST_MS if layer == count else LAYER_MS
 
 
