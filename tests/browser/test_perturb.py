@@ -214,9 +214,12 @@ def test_fewest_patches_of_the_user_are_kept_for_each_model_and_grid(fickle_game
     click_patch(page, row, column)
     expect(find_message(page)).to_contain_text("Fooled")
     expect(find_score(page)).to_have_text("1 of 64 patches removed.")
-    set_state(page, "removed", "")
     set_state(page, "blur", 0)
-    drag(page, (row, column), (row, column - 1 if column > 1 else column + 1))
+    for other in sorted({*range(64)} - {cell}, key=lambda each: abs(each - cell), reverse=True):
+        set_state(page, "removed", f"8.8.{1 << cell | 1 << other:x}")
+        wait_until_idle(page)
+        if "Fooled" in find_message(page).inner_text():
+            break
     expect(find_score(page)).to_have_text("2 of 64 patches removed. Your best: 2.")
     find_button(page, "Restore all").click()
     expect(find_score(page)).to_have_text("0 of 64 patches removed. Your best: 2.")
