@@ -1,11 +1,13 @@
-"""Layout of a lesson step on the screens of small projectors, with and without teach mode."""
+"""Layout of a lesson step on the screens of small projectors and phones, and in Teach mode."""
+
+import re
 
 from playwright.sync_api import Page
 
 from vitdemo.lessons import LessonStep
 
-# Each screen differs from the next one in its size or in teach mode. A step opens on the last one.
-SCREENS = [((1024, 768), ""), ((1024, 768), "1"), ((1280, 720), "1"), ((1280, 720), "")]
+SCREENS = [(1024, 768), (1280, 720)]  # a step opens on the last one
+STAGES = [(1024, 768), (1280, 720), (390, 844)]  # screens of Teach mode
 # Return once the outlined element and the control of the task are shown next to the panel, or
 # the problems after `seconds`. Only tables may scroll sideways.
 JS_PROBLEMS = """async ([ring, control, seconds]) => {
@@ -48,13 +50,64 @@ JS_PROBLEMS = """async ([ring, control, seconds]) => {
 }"""
 
 
+# Return once only the parts of the step, its ring and the control of its task are shown, completely
+# next to the panel or above it, or the problems after `seconds`. An element that is larger than the
+# screen begins at its top.
+JS_STAGE_PROBLEMS = """async ([show, ring, control, seconds]) => {
+    const find = (selector) => [...document.querySelectorAll(`#tabs :is(${selector})`)]
+        .find((each) => each.getClientRects().length);
+    function problems() {
+        const panel = document.querySelector("#lesson .lesson").getBoundingClientRect();
+        const isBelow = panel.width >= innerWidth - 1;
+        const [right, bottom] = isBelow ? [innerWidth, panel.top] : [panel.left, innerHeight];
+        const found = [];
+        if (document.documentElement.scrollWidth > innerWidth) found.push("the page is too wide");
+        for (const each of document.querySelectorAll("#header, #tabs [role=tab]")) {
+            const isPart = each.closest("[data-stage=part]");
+            if (each.checkVisibility() && !isPart) found.push(`${each.textContent} is shown`);
+        }
+        for (const selector of new Set([...show, ring, control].filter(Boolean))) {
+            const place = find(selector);
+            if (!place) { found.push(`${selector} is not shown`); continue; }
+            const isBusy = ["aria-busy=true", "data-empty"].some((state) =>
+                place.closest(`[${state}]`) || place.querySelector(`[${state}]`));
+            if (isBusy) found.push(`${selector} still waits for its data`);
+            const box = place.getBoundingClientRect();
+            if (box.left < -1 || (box.right > right + 1 && !place.closest(".vd-scroll"))) {
+                found.push(`${selector} is cut: ${Math.round(box.right)} > ${Math.round(right)}`);
+            }
+            const isLarge = find(ring || selector).getBoundingClientRect().height > bottom - 60;
+            const end = isLarge ? bottom / 2 : bottom - box.height + 1;
+            if ([ring, control].includes(selector) && !(selector === control && isLarge)
+                && (box.top < -1 || box.top > end)) {
+                found.push(`${selector} is not in view: ${box.top} > ${end}`);
+            }
+        }
+        return found;
+    }
+    for (const end = Date.now() + 1000 * seconds; problems().length && Date.now() < end; ) {
+        await new Promise((done) => setTimeout(done, 200));
+    }
+    return problems();
+}"""
+
+
+def find_stage_problems(page: Page, step: LessonStep) -> list[str]:
+    """Return a sentence for each problem of the open `step` in Teach mode, on this screen."""
+    control = step.task.where if step.task and step.task.kind not in ("see", "shown") else ""
+    show = [each for each in re.split(r", *(?![^(]*\))", step.show) if each]
+    found = page.evaluate(JS_STAGE_PROBLEMS, [show, step.ring, control, 30])
+    return [
+        f"{step.title}, {page.viewport_size['width']} px in Teach mode: {each}" for each in found
+    ]
+
+
 def find_layout_problems(page: Page, step: LessonStep) -> list[str]:
     """Return a sentence for each problem of the open `step`, on all `SCREENS`."""
     problems = []
     control = step.task.where if step.task else ""
-    for (width, height), teach in SCREENS:
+    for width, height in SCREENS:
         page.set_viewport_size({"width": width, "height": height})
-        page.evaluate("teach => vitdemo.store.set({ teach })", teach or None)
         found = page.evaluate(JS_PROBLEMS, [step.ring, control, 30])
-        problems += [f"{step.title}, {width} px {teach and 'teach'}: {each}" for each in found]
+        problems += [f"{step.title}, {width} px: {each}" for each in found]
     return problems

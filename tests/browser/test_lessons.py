@@ -1,6 +1,7 @@
 """The lessons in a real Chromium: each is completed from the first to the last step."""
 
 import re
+from collections.abc import Callable
 from functools import cache, partial
 from urllib.parse import parse_qs
 
@@ -8,7 +9,12 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.actions import INCLUDED_LESSONS, download, fill_slider, fits_window, open_tab
-from tests.browser.lesson_layout import SCREENS, find_layout_problems
+from tests.browser.lesson_layout import (
+    SCREENS,
+    STAGES,
+    find_layout_problems,
+    find_stage_problems,
+)
 from tests.support.factories import VIT, make_run
 from tests.support.serving import serve
 from vitdemo.lessons import Lesson, LessonStep
@@ -16,7 +22,7 @@ from vitdemo.lessons.handout import render_handout
 
 KEYBOARD_LESSONS = ("1-tokens", "2-attention", "4-answer")
 MOUSE_LESSONS = tuple(name for name in INCLUDED_LESSONS if name not in KEYBOARD_LESSONS)
-PHONE_LESSON = "4-answer"
+PHONE, PHONE_LESSON = (390, 844), "3-heads"
 
 
 def panel(page: Page):
@@ -140,8 +146,8 @@ def open_lessons(included_url, open_shared):  # pages end before their server
 
 @pytest.mark.parametrize("name", INCLUDED_LESSONS)
 def test_every_lesson_can_be_completed(open_lessons, included_lessons, name):
-    page, keyboard = open_lessons(*SCREENS[-1][0]), name in KEYBOARD_LESSONS
-    complete_lesson(page, included_lessons[name], keyboard, checks_layout=True)
+    page, keyboard = open_lessons(*SCREENS[-1]), name in KEYBOARD_LESSONS
+    complete_lesson(page, included_lessons[name], keyboard, find_layout_problems)
     is_last = name == INCLUDED_LESSONS[-1]
     label = "Show all lessons" if is_last else "Next lesson"
     expect(panel(page).locator(".on")).to_have_text(label)
@@ -162,27 +168,53 @@ def test_all_kinds_of_tasks_are_done_by_keyboard_and_by_mouse(included_lessons, 
 
 
 def test_lesson_can_be_completed_on_a_phone(open_lessons, included_lessons):
-    page, lesson = open_lessons(390, 844), included_lessons[PHONE_LESSON]
-    complete_lesson(page, lesson, keyboard=False, checks_layout=False)
+    page, lesson = open_lessons(*PHONE), included_lessons[PHONE_LESSON]
+    complete_lesson(page, lesson, keyboard=False)
     finish_lesson(page, lesson, keyboard=False)
 
 
-def complete_lesson(page: Page, lesson: Lesson, keyboard: bool, checks_layout: bool) -> None:
-    """Complete all steps of `lesson`; with `checks_layout`, also check them on all `SCREENS`."""
+@pytest.mark.parametrize(
+    ("size", "name"),
+    [
+        pytest.param(
+            *(size, name),
+            id=f"{name}-{size[0]}",
+            marks=()
+            if size == STAGES[0] or (size, name) == (PHONE, PHONE_LESSON)
+            else pytest.mark.full,
+        )
+        for size in STAGES
+        for name in INCLUDED_LESSONS
+    ],
+)
+def test_every_lesson_can_be_taught_on_small_screens(open_lessons, included_lessons, size, name):
+    page, lesson = open_lessons(*size), included_lessons[name]
+    complete_lesson(page, lesson, keyboard=False, find_problems=find_stage_problems, button="Teach")
+    finish_lesson(page, lesson, keyboard=False)
+
+
+def complete_lesson(
+    page: Page,
+    lesson: Lesson,
+    keyboard: bool,
+    find_problems: Callable[[Page, LessonStep], list[str]] | None = None,
+    button: str = "Start",
+) -> None:
+    """Complete all steps of `lesson`, which `button` opens; no step has problems."""
     open_tab(page, "Lessons")
-    page.locator("#lessons").get_by_role("button", name=f"Start: {lesson.title}").click()
+    page.locator("#lessons").get_by_role("button", name=f"{button}: {lesson.title}").click()
     problems = []
     for number, step in enumerate(lesson.steps, 1):
         expect(panel(page).locator(".title")).to_have_text(step.title)
         expect(panel(page).locator(".count")).to_have_text(f"{number} of {len(lesson.steps)}")
-        if step.opens:
+        if step.opens and button == "Start":
             check_view(page, step.opens)
         if step.cover:
             expect(page.locator(step.cover)).to_be_hidden()
         if step.ring:
             expect(page.locator(step.ring).locator("visible=true").first).to_be_visible()
-        if step.ring and checks_layout:
-            problems += find_layout_problems(page, step)
+        if find_problems and (step.ring or step.show):
+            problems += find_problems(page, step)
         if step.task:
             do_task(page, step, keyboard)
             expect(panel(page).locator(".do")).to_have_class("do done")

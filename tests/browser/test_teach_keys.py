@@ -20,3 +20,7 @@ def test_keys_turn_the_steps_after_a_click_on_the_map(open_page, page_url):
     page.keyboard.press("ArrowRight")
     page.locator("#attention .ring.under:not([hidden])").wait_for()
     assert "step=1&" in f"{page.url}&"
+    for part in ("large", "wall"):  # keys for pages always change the step
+        for key, step in (("PageDown", 2), ("PageUp", 1)):
+            page.locator(f"#attention .{part}").focus()
+            press_and_wait(key, step)

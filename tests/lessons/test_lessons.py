@@ -63,8 +63,8 @@ def test_step_fields_are_parsed():
     step = make_step("open: ?tab=data&x=1\nring: #a .b\ndo: Press\n  it.\ntask: press #a button")
     task = LessonTask("press", "#a button")
     assert step == LessonStep("S", ("Words.",), "?tab=data&x=1", "#a .b", do="Press it.", task=task)
-    step = make_step("cover: #a\ndo: It.\ntask: point\nthen: #b .c\nbecause: It was.")
-    assert (step.cover, step.then) == ("#a", "#b .c")
+    step = make_step("cover: #a\ndo: It.\ntask: point\nthen: #b .c\nshow: #b, #d\nbecause: It was.")
+    assert (step.cover, step.then, step.show) == ("#a", "#b .c", "#b, #d")
     assert step.task == LessonTask("point", because="It was.")
 
 

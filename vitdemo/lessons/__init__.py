@@ -16,6 +16,7 @@
     do: Point at the cat's eye.                   the task in words ...
     task: point                                   ... and its detection, see `TASK_PATTERNS`
     then: #answers                                the element to scroll to after the task
+    show: #picture, #answers                      the parts of the page in Teach mode
     ask: How many patches are there?              or a question:
     number: {vit.patches} +- 0                    with a number and its tolerance,
     - [x] 64                                      or with choices, one of which is correct,
@@ -48,7 +49,7 @@ MAX_STEP_WORDS = 60  # maximum number of words in the text of a step
 MAX_LESSON_BYTES = 200_000
 HEADER_FIELDS = ("title", "minutes", "goal")
 FIGURE_FIELDS = ("figures", "answers")  # names of the handout's figures
-SELECTOR_FIELDS = ("ring", "cover", "then")  # the value is one CSS selector
+SELECTOR_FIELDS = ("ring", "cover", "then", "show")  # the value is one CSS selector
 STEP_FIELDS = {"open", *SELECTOR_FIELDS, "do", "task", "ask", "number", "free", "because"}
 # Kinds of tasks. A task is completed only by an action of the user, not by a change of the page.
 TASK_PATTERNS = {
@@ -97,6 +98,7 @@ class LessonStep:
 
     The query string `opens` sets the view. The CSS selectors `ring`, `cover` and `then` select the
     elements to outline, to hide until the answer, and to scroll to after the answer or the task.
+    In Teach mode, only the elements `show` are visible, until a later step has `show` or `opens`.
     """
 
     title: str
@@ -105,6 +107,7 @@ class LessonStep:
     ring: str = ""
     cover: str = ""
     then: str = ""
+    show: str = ""
     do: str = ""
     task: LessonTask | None = None
     question: LessonQuestion | None = None

@@ -12,8 +12,8 @@ from vitdemo.page.lessons import catalog, cost, handouts, panel
 
 LESSONS_INTRO = "A lesson opens the views that it explains. Each step has one task or question."
 ABOUT_LESSONS = (
-    "*Teach* opens a lesson for a projector: the text is larger, and the arrow keys change the "
-    "step. Your progress is saved in this browser only."
+    "*Teach* opens a lesson for a projector: only the parts of each step are shown, enlarged, and "
+    "a presenter's remote changes the step. Your progress is saved in this browser only."
 )
 
 

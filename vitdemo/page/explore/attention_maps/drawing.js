@@ -26,9 +26,10 @@ function createParts(findPart, shown, { drawSoon, follow }, showMessage) {
       shown.pointed,
     );
 
+  // The style limits the height of a grid below the large map.
   function computeRoom() {
-    const isNarrow = getComputedStyle(findPart("both")).flexDirection === "column";
-    return [wall.clientWidth, isNarrow ? 600 : Math.max(large.clientHeight + 40, 240)];
+    const height = Number.parseFloat(getComputedStyle(wall).maxHeight);
+    return [wall.clientWidth, height || Math.max(large.clientHeight + 40, 240)];
   }
   const heads = createHeadGrid(wall, computeRoom, choose);
 

@@ -3,7 +3,7 @@
 The chosen lesson and its step are the state keys `LESSON` and `LESSON_STEP`. The payload:
 
     {"lesson": {"name", "title", "goal", "steps": [{"title", "text": [str, ...], "opens", "ring",
-     "cover", "then", "do", "task": {"kind", "where", "op", "value", "because"} or None,
+     "cover", "then", "show", "do", "task": {"kind", "where", "op", "value", "because"} or None,
      "question": {...} or None}, ...]},
      "next": {"name", "title"} of the next available lesson, or None}
 """

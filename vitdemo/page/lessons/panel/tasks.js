@@ -1,11 +1,16 @@
 // Detects anywhere on the page that the user has done a lesson's task: see vitdemo/lessons/__init__.py.
 import * as store from "../../store.js";
 
+const LARGE_MAP = "#attention .large"; // the place of the task "point"
 const EVERY = 300; // milliseconds between checks of the address and of new elements
 const LIST = "input[role=combobox]"; // gradio's dropdown, which is not a <select>
 const numeric = { ">=": (a, b) => a >= b, "<=": (a, b) => a <= b, "=": (a, b) => a === b };
 const findContainer = (target, where) => target instanceof Element && target.closest(where);
 const getText = (label) => label?.textContent.trim();
+
+// The place of a task on the page, as a CSS selector; "": the task has no place.
+export const getPlace = (task) =>
+  !task || task.kind === "see" ? "" : task.kind === "point" ? LARGE_MAP : task.where;
 
 // Call `finish` when the task returned by `getTask()` (null: no task) is done. A choice from a
 // dropdown counts when the list closes with a value other than before it was opened.

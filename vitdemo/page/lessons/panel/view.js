@@ -9,6 +9,7 @@ import * as lessonProgress from "../progress.js";
 import { begin, leave } from "../progress.js";
 import { askQuestion } from "./questions.js";
 import * as spotlight from "./spotlight.js";
+import * as stage from "./stage.js";
 import { watchTasks } from "./tasks.js";
 
 const NEXT_TEXT = "Next";
@@ -72,6 +73,9 @@ function exit() {
 // The view of a step, or of an earlier step if the step has no view.
 const findView = (step) => content.lesson.steps.slice(0, step).findLast(({ opens }) => opens)?.opens;
 
+// In teach mode, only the parts of the step are shown; the last step's parts remain at the end of the lesson.
+const setStage = () => stage.set(content?.lesson.steps ?? [], store.state.teach ? drawn : 0);
+
 // --- drawing ---
 
 // Show the panel without content, or hide it if no lesson is chosen.
@@ -79,6 +83,7 @@ function clear({ lesson }) {
   content = null;
   drawn = 0;
   spotlight.clear();
+  setStage();
   document.body.classList.toggle("vd-lesson", lesson !== "");
   if (!place) return;
   place.hidden = !lesson;
@@ -112,6 +117,7 @@ function render(data, state) {
   findPart("name").textContent = data.lesson.title;
   for (const name of ["do", "question", "told"]) renderInto(nothing, findPart(name));
   spotlight.clear();
+  setStage();
   forget();
   if (getCurrentStep()) drawStep(getCurrentStep());
   else drawEnd();
@@ -136,10 +142,6 @@ function drawStep({ cover, question, ring, task, text, title }) {
   renderInto(markup`${drawParagraphs(text)}${cover && !question ? note : nothing}`, findPart("text"));
   findPart("show").hidden = !ring;
   findPart("back").disabled = drawn === 1;
-  document.body.classList.toggle(
-    "vd-image-step",
-    Boolean(ring && document.querySelector(ring)?.closest("#explore-input")),
-  );
   spotlight.seek(ring, ["press", "set", "choose"].includes(task?.kind) ? task.where : "");
   save(!task && !question);
   drawTask();
@@ -269,10 +271,12 @@ document.addEventListener("click", ({ target }) => {
   if (!place?.contains(target)) spotlight.brighten();
 }, true);
 
-// In teach mode, keys of a presenter's remote change the step. A clicked map or button has the focus, but receives keys
-// only after the Tab key. A field always receives the keys that change its value.
+// In teach mode, keys of a presenter's remote change the step: PageUp and PageDown always, and the arrow keys unless an element
+// needs them. A clicked map or button has the focus, but receives keys only after the Tab key. A clicked field receives
+// the arrow keys until the step is done.
 const isField = (target) => target.matches("input, select, textarea, [contenteditable], [role=slider]");
-const MOVES = { ArrowRight: goOn, PageDown: goOn, ArrowLeft: goBack, PageUp: goBack };
+const PAGES = { PageDown: goOn, PageUp: goBack };
+const MOVES = { ArrowRight: goOn, ArrowLeft: goBack, ...PAGES };
 let isPointerFocus = true; // whether the focus comes from the pointer, on the whole page
 document.addEventListener("pointerdown", () => (isPointerFocus = true), true);
 
@@ -283,13 +287,16 @@ document.addEventListener("keydown", (event) => {
   if (key !== "Tab") spotlight.brighten();
   if (!store.state.teach || event.ctrlKey || event.altKey || event.metaKey || event.shiftKey) return;
   const isTitle = target === document.body || target === findPart("title");
-  if (!isTitle && (!isPointerFocus || isField(target))) return;
-  const move = isTitle && key === " " ? goOn : MOVES[key];
+  const isFree = isTitle || (isPointerFocus && (isDone() || !isField(target)));
+  const move = isTitle && key === " " ? goOn : (isFree ? MOVES : PAGES)[key];
   if (!move) return;
   event.preventDefault();
   event.stopPropagation();
   move();
 }, true);
 store.watch(["lesson"], clear);
-store.watch(["teach"], ({ teach }) => document.documentElement.classList.toggle("vd-teach", teach === "1"));
+store.watch(["teach"], ({ teach }) => {
+  document.documentElement.classList.toggle("vd-teach", teach === "1");
+  setStage();
+});
 store.define("lesson_panel", { follows: ["lesson", "step"], create });
