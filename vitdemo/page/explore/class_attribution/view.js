@@ -121,23 +121,26 @@ function drawMaps(data, large) {
 
 // --- the view ---
 
-const tried = new Set(); // states and numbers of maps for which a test was started
-let timer = null;
+// Return a function that starts the test of a quick model soon, unless another task runs or the user has cancelled this
+// test. Users of a shared server start it themselves.
+function createTestStart() {
+  const tried = new Set(); // states and numbers of maps for which a test was started
+  let timer = null;
 
-// Start the test of a quick model, unless another task runs or the user has cancelled this test. Users of a shared server
-// start it themselves.
-function startTestSoon(data) {
-  clearTimeout(timer);
-  if (!data.is_untested || !data.is_quick || !isLocalPage()) return;
-  timer = setTimeout(() => {
-    const key = JSON.stringify([data.maps.length, ...getWatched().map((name) => store.state[name])]);
-    if (!testButton.getClientRects().length || store.isTaskRunning() || tried.has(key)) return;
-    tried.add(key);
-    testButton.click();
-  }, START_DELAY);
+  return function startTestSoon(data) {
+    clearTimeout(timer);
+    if (!data.is_untested || !data.is_quick || !isLocalPage()) return;
+    timer = setTimeout(() => {
+      const key = JSON.stringify([data.maps.length, ...getWatched().map((name) => store.state[name])]);
+      if (!testButton.getClientRects().length || store.isTaskRunning() || tried.has(key)) return;
+      tried.add(key);
+      testButton.click();
+    }, START_DELAY);
+  };
 }
 
 function createMaps(element) {
+  const startTestSoon = createTestStart();
   const removal = createRemoval();
   let drawn = {}; // data, name of the large map, and their templates
   const draw = (question, verdict, content) =>
