@@ -124,16 +124,19 @@ function drawMaps(data, large) {
 // Return a function that starts the test of a quick model soon, unless another task runs or the user has cancelled this
 // test. Users of a shared server start it themselves.
 function createTestStart() {
-  const tried = new Set(); // states and numbers of maps for which a test was started
+  // Return a function that starts the test of a quick model, unless another task runs. A test that the user has cancelled
+// starts again only after a change of the view.
+function createTestStarter() {
   let timer = null;
-
-  return function startTestSoon(data) {
+  let started = ""; // state and number of maps for which the test was started
+  return ({ is_quick: isQuick, is_untested: isUntested, maps }) => {
     clearTimeout(timer);
-    if (!data.is_untested || !data.is_quick || !isLocalPage()) return;
+    const key = JSON.stringify([maps.length, ...getWatched().map((name) => store.state[name])]);
+    if (key !== started) started = "";
+    if (!isQuick || !isUntested || started) return;
     timer = setTimeout(() => {
-      const key = JSON.stringify([data.maps.length, ...getWatched().map((name) => store.state[name])]);
-      if (!testButton.getClientRects().length || store.isTaskRunning() || tried.has(key)) return;
-      tried.add(key);
+      if (!testButton.getClientRects().length || store.isTaskRunning()) return;
+      started = key;
       testButton.click();
     }, START_DELAY);
   };
@@ -142,6 +145,7 @@ function createTestStart() {
 function createMaps(element) {
   const startTestSoon = createTestStart();
   const removal = createRemoval();
+  const startTestSoon = createTestStarter();
   let drawn = {}; // data, name of the large map, and their templates
   const draw = (question, verdict, content) =>
     render(
