@@ -121,11 +121,8 @@ function drawMaps(data, large) {
 
 // --- the view ---
 
-// Return a function that starts the test of a quick model soon, unless another task runs or the user has cancelled this
-// test. Users of a shared server start it themselves.
-function createTestStart() {
-  // Return a function that starts the test of a quick model, unless another task runs. A test that the user has cancelled
-// starts again only after a change of the view.
+// Return a function that starts the test of a quick model, unless another task runs. A test that the user has cancelled
+// starts again only after a change of the view. Users of a shared server start the test themselves.
 function createTestStarter() {
   let timer = null;
   let started = ""; // state and number of maps for which the test was started
@@ -133,7 +130,7 @@ function createTestStarter() {
     clearTimeout(timer);
     const key = JSON.stringify([maps.length, ...getWatched().map((name) => store.state[name])]);
     if (key !== started) started = "";
-    if (!isQuick || !isUntested || started) return;
+    if (!isQuick || !isUntested || started || !isLocalPage()) return;
     timer = setTimeout(() => {
       if (!testButton.getClientRects().length || store.isTaskRunning()) return;
       started = key;
@@ -143,7 +140,6 @@ function createTestStarter() {
 }
 
 function createMaps(element) {
-  const startTestSoon = createTestStart();
   const removal = createRemoval();
   const startTestSoon = createTestStarter();
   let drawn = {}; // data, name of the large map, and their templates
