@@ -288,8 +288,8 @@ def test_lesson_3_states_the_measured_distances_of_any_model(shipped, name, side
         substitute_facts(text, shipped, lambda role: shipped.find_run(name), lookup_fact)
         for text in (step.question.free, step.question.because)
     )
-    sentence = f"{name} has heads below half of the dashed line {near}."
-    assert f"{sentence} All heads are above 85% of the dashed line {far}" in answer
+    sentence = f"{name} has heads below half of the uniform distance {near}."
+    assert f"{sentence} All heads are above 85% of the uniform distance {far}" in answer
     assert sentence in because
     # The numbers of another model may contradict a claim, so it is not given as an example.
     assert because.split(near)[0].count("Other models differ:") == 1
