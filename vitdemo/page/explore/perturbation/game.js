@@ -92,7 +92,8 @@ function drawOthers(models) {
 
 function create(element) {
   const bests = new Map(); // fewest removed patches with which the user has fooled a model, by image, model and grid
-  let data = null; // the drawn payload
+  let data = null; // the drawn payload, for the state `dataFor` and its removed patches
+  let dataFor = "";
   let found = null; // the result of the last search, for the state of `foundFor`
   let foundFor = "";
   const starts = [{ id: "find-fewest", text: "Find fewest", busy: "Searching …", task: "fewest_patches" }];
@@ -129,7 +130,7 @@ function create(element) {
 
   function drawAll() {
     const cells = decode(store.state.removed, data.grid);
-    const isCurrent = encode(cells, data.grid) === data.removed; // the predictions are for these patches
+    const isCurrent = dataFor === describeState() && encode(cells, data.grid) === data.removed;
     const model = data.models.find(({ run }) => run === store.state.model);
     const best = model && isCurrent ? updateBest(model, cells.length) : undefined;
     const isPlayable = model && model.class_count > 1;
@@ -153,6 +154,7 @@ function create(element) {
   }
 
   function render(payload) {
+    if (payload !== data) dataFor = describeState();
     data = payload;
     drawAll();
   }
