@@ -18,14 +18,16 @@ JS_PROBLEMS = """async ([ring, control, seconds]) => {
         const right = document.querySelector("#lesson .lesson").getBoundingClientRect().left + 1;
         const place = find(ring);
         if (!place) return [`${ring} is not shown`];
-        const { top, bottom, width, height } = place.getBoundingClientRect();
+        const { width, height } = place.getBoundingClientRect();
+        const goal = height > innerHeight && control && find(control) || place;
+        const { top, bottom } = goal.getBoundingClientRect();
         const seen = Math.min(bottom, innerHeight) - Math.max(top, 0);
         const found = [];
         const isBusy = ["aria-busy=true", "data-empty"].some((state) =>
             place.closest(`[${state}]`) || place.querySelector(`[${state}]`));
         if (isBusy) found.push(`${ring} still waits for its data`);
         if (width < 20 || height < 8) found.push(`${ring} has ${width} x ${height} pixels`);
-        if (seen < Math.min(height, 100) - 1 || top < -1) found.push(`${ring} is not in view`);
+        if (seen < Math.min(bottom - top, 100) - 1 || top < -1) found.push(`${ring} is not in view`);
         if (document.documentElement.scrollWidth > innerWidth) found.push("the page is too wide");
         const parts = [place, ...place.querySelectorAll("canvas, img, svg, select, input, button")];
         if (control && find(control)) parts.push(find(control));
@@ -76,11 +78,10 @@ JS_STAGE_PROBLEMS = """async ([show, ring, control, seconds]) => {
             if (box.left < -1 || (box.right > right + 1 && !place.closest(".vd-scroll"))) {
                 found.push(`${selector} is cut: ${Math.round(box.right)} > ${Math.round(right)}`);
             }
-            const isLarge = find(ring || selector).getBoundingClientRect().height > bottom - 60;
-            const end = isLarge ? bottom / 2 : bottom - box.height + 1;
-            if ([ring, control].includes(selector) && !(selector === control && isLarge)
-                && (box.top < -1 || box.top > end)) {
-                found.push(`${selector} is not in view: ${box.top} > ${end}`);
+            const isLarge = box.height > bottom - 60 && (selector !== ring || control);
+            if ([ring, control].includes(selector) && !isLarge
+                && (box.top < -1 || box.top > bottom - Math.min(box.height, bottom / 2) + 1)) {
+                found.push(`${selector} is not in view: ${box.top} to ${box.bottom}`);
             }
         }
         return found;

@@ -82,6 +82,11 @@ def do_task(page: Page, step: LessonStep, keyboard: bool) -> None:
         return large_map.hover(position={"x": 60, "y": 60})
     control = page.locator(task.where)
     if task.kind == "set":
+        if page.locator(task.where).first.get_attribute("role") == "slider":
+            if not keyboard:
+                return page.locator(f'{task.where} [data-layer="{task.value}"]').click()
+            page.locator(task.where).focus()
+            return page.keyboard.press("End" if task.op == ">=" else "Home")
         own = (
             "[type=number]" if task.where.endswith(" input") else ""
         )  # gradio's slider has two fields

@@ -55,10 +55,22 @@ function open(found) {
   return true;
 }
 
-// Scroll an element into the part of the window that the lesson panel does not cover.
-function reveal(found) {
+// The height of the part of the window that the lesson panel does not cover.
+function getFreeHeight() {
   const panel = document.querySelector("#lesson .lesson").getBoundingClientRect();
-  const free = panel.width < window.innerWidth ? window.innerHeight : panel.top;
+  return panel.width < window.innerWidth ? window.innerHeight : panel.top;
+}
+
+// The element to scroll to: the control of the task, if the element is larger than the window.
+function chooseGoal(found) {
+  const control = find(task);
+  const isLarge = found.getBoundingClientRect().height > getFreeHeight();
+  return isLarge && control && found.contains(control) ? control : found;
+}
+
+// Scroll an element into the free part of the window.
+function reveal(found) {
+  const free = getFreeHeight();
   const { top, bottom, height } = found.getBoundingClientRect();
   if (top >= 0 && (bottom <= free || (top < free / 2 && height > free))) return; // the element is already visible
   // Scroll as little as necessary, so that the context above the element remains visible.
@@ -108,5 +120,5 @@ listen(["pointerup", "pointercancel"], () => {
 setInterval(() => {
   unfold();
   const found = !held && Date.now() < sought?.end && find(sought.selector);
-  if (found) reveal(found);
+  if (found) reveal(chooseGoal(found));
 }, EVERY);

@@ -10,9 +10,15 @@ let current = null; // { step, base }: the step, and the step that opened the vi
 let shown = []; // the parts on the stage
 let end = 0; // time in milliseconds until which the previous parts remain
 
-const findAll = (selector) => selector ? [...document.querySelectorAll(`#tabs :is(${selector})`)] : [];
+const query = (selector) => selector ? [...document.querySelectorAll(`#tabs :is(${selector})`)] : [];
 const findOwn = ({ ring, task }) => [ring, getPlace(task)].flatMap(findAll);
 const isVisible = (element) => element.getClientRects().length > 0;
+
+// The elements of a selector. A view that is not drawn yet is a part itself, because hidden views request no data.
+function findAll(selector) {
+  const found = query(selector);
+  return found.length ? found : query(selector?.match(/^#[\w-]+/)?.[0]);
+}
 
 // The view of an element, or the section of the page if it is in no view.
 const findView = (element) => element.closest("[data-view]") ?? element.closest("[role=tabpanel]") ?? element;
@@ -25,7 +31,9 @@ function addName(element) {
 
 function findParts({ step, base }) {
   const own = findOwn(step);
-  const chosen = base.show ? findAll(base.show) : [...findOwn(base), ...own].map(findView);
+  const chosen = base.show
+    ? base.show.split(/, *(?=#)/).flatMap(findAll)
+    : [...findOwn(base), ...own].map(findView);
   return [...chosen, ...own, ...findAll(step.then)].map(addName);
 }
 
@@ -46,8 +54,10 @@ function update() {
   if (!current) return;
   const parts = findParts(current);
   mark([...shown, ...parts]); // the stage must not hide the parts that are sought
-  if (parts.some(isVisible)) [shown, end] = [parts, 0];
-  else if (Date.now() > end) shown = [];
+  if (parts.some(isVisible)) {
+    if (end) window.scrollTo({ top: 0 });
+    [shown, end] = [parts, 0];
+  } else if (Date.now() > end) shown = [];
   else return;
   mark(shown);
 }
