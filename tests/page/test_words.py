@@ -12,8 +12,8 @@ from vitdemo.analyses import class_attribution
 from vitdemo.analyses.predictions import comparable_predictions
 from vitdemo.metrics.calibration import ReliabilityDiagram, describe_worst_bin
 from vitdemo.metrics.classification_report import compute_classification_report
-from vitdemo.page.explore.inside import patches
 from vitdemo.page.explore.class_attribution.blocks import describe_strongest
+from vitdemo.page.explore.inside import patches
 from vitdemo.page.results.compare.robustness import margin_of_error_note
 from vitdemo.page.results.errors import describe_kind
 from vitdemo.report.calibration import (
