@@ -2,8 +2,8 @@
 
     python benchmarks/record_page.py        # needs requirements-dev.txt and Chromium
 
-The animation shows two actions: moving through the layers as *Play* does, and pointing at patches of
-the large map. The screenshot shows the architecture. Both files are written into `assets/`.
+The animation shows two actions: moving through the layers, as *Play* does, and pointing at patches
+of the large map. The screenshot shows the architecture. Both files are written into `assets/`.
 """
 
 import argparse

@@ -27,7 +27,8 @@ JS_PROBLEMS = """async ([ring, control, seconds]) => {
             place.closest(`[${state}]`) || place.querySelector(`[${state}]`));
         if (isBusy) found.push(`${ring} still waits for its data`);
         if (width < 20 || height < 8) found.push(`${ring} has ${width} x ${height} pixels`);
-        if (seen < Math.min(bottom - top, 100) - 1 || top < -1) found.push(`${ring} is not in view`);
+        const isCut = seen < Math.min(bottom - top, 100) - 1 || top < -1;
+        if (isCut) found.push(`${ring} is not in view`);
         if (document.documentElement.scrollWidth > innerWidth) found.push("the page is too wide");
         const parts = [place, ...place.querySelectorAll("canvas, img, svg, select, input, button")];
         if (control && find(control)) parts.push(find(control));
