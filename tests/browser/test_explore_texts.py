@@ -3,7 +3,8 @@
 import pytest
 
 PREDICTIONS, KNOCKOUT = "explore/predictions/texts.js", "explore/inside/knockout/view.js"
-JS_CALL = "async ([path, name, value]) => (await vitdemo.load(path))[name](value)"
+JS_CALL = """async ([path, name, value]) =>
+    (await vitdemo.load(path))[name](...(Array.isArray(value) ? value : [value]))"""
 LIMITS = {"unlike": 1.0, "rather_unlike": 5.0}
 MODEL = {
     "run": "vit",
@@ -50,9 +51,17 @@ def test_models_are_described_by_their_figures(call):
         == "vit: a vit for tests, 97.5% cross-validated accuracy."
     )
     assert call(PREDICTIONS, "describeAccuracy", {**MODEL, "accuracy": None}) == "not evaluated"
-    assert call(PREDICTIONS, "describeClasses", MODEL) == "This model has 2 classes: bee, ant."
-    many = {"class_count": 1000, "known": None}
-    assert call(PREDICTIONS, "describeClasses", many) == "This model has 1,000 classes."
+
+
+def test_other_models_are_counted_by_their_class(call):
+    bee, ant = {"classes": ["bee", "ant"]}, {"classes": ["ant", "bee"]}
+    for chosen, others, text in (
+        (bee, [bee, bee], "2 other models: also bee"),
+        (bee, [ant, bee, ant], "3 other models: 1 also bee"),
+        (ant, [bee], "1 other model: 0 also ant"),
+        (None, [bee, ant], "2 models"),
+    ):
+        assert call(PREDICTIONS, "describeOthers", [chosen, others]) == text
 
 
 def test_notes_explain_classes_once_and_label_smoothing(call):
