@@ -58,7 +58,7 @@ def test_other_models_are_counted_by_their_class(call):
     for chosen, others, text in (
         (bee, [bee, bee], "2 other models: also bee"),
         (bee, [ant, bee, ant], "3 other models: 1 also bee"),
-        (ant, [bee], "1 other model: 0 also ant"),
+        (ant, [bee], "1 other model: other classes"),
         (None, [bee, ant], "2 models"),
     ):
         assert call(PREDICTIONS, "describeOthers", [chosen, others]) == text

@@ -31,6 +31,7 @@ export function describeOthers(chosen, others) {
   if (!chosen) return fillPlural(count, "1 model", "{count} models");
   const same = others.filter(({ classes }) => classes[0] === chosen.classes[0]).length;
   const name = fillPlural(count, "1 other model", "{count} other models");
+  if (!same) return `${name}: other classes`;
   return same === count ? `${name}: also ${chosen.classes[0]}` : `${name}: ${same} also ${chosen.classes[0]}`;
 }
 
