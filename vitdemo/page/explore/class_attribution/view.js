@@ -106,7 +106,8 @@ function drawSmallMap({ name, title, values, signed }, { scores, seen }, isLarge
   </button>`;
 }
 
-function drawMaps(data, large) {
+// `drawn` are the previous maps. The figure of an equal map is kept, with its open folds.
+function drawMaps(data, large, drawn) {
   const ends = [
     data.against ? `supports ${data.against}` : `opposes ${data.target}`,
     `supports ${data.target}`,
@@ -116,7 +117,10 @@ function drawMaps(data, large) {
       data.maps.map((map) => drawSmallMap(map, data, map === large))
     }</div>`
     : nothing;
-  return { figure: drawMapFigure(makePanel(large, data), ends), others, scales: drawScales(data.maps, ends) };
+  const panel = makePanel(large, data);
+  const key = JSON.stringify([panel, ends]);
+  const figure = key === drawn.key ? drawn.figure : drawMapFigure(panel, ends);
+  return { data, large, key, figure, others, scales: drawScales(data.maps, ends) };
 }
 
 // --- the view ---
@@ -142,7 +146,7 @@ function createTestStarter() {
 function createMaps(element) {
   const removal = createRemoval();
   const startTestSoon = createTestStarter();
-  let drawn = {}; // data, name of the large map, and their templates
+  let drawn = {}; // data, the large map, and their templates
   const draw = (question, verdict, content) =>
     render(
       markup`<div class="head"><div><p class="intro">${question}</p><p class="verdict" role="status">${verdict}</p></div>
@@ -155,7 +159,7 @@ function createMaps(element) {
       const find = (name) => data.maps.find((map) => map.name === name);
       const large = find(state[LARGE]) ?? find(data.first);
       // Elements of maps are drawn again only for other data or another large map.
-      if (drawn.data !== data || drawn.large !== large) drawn = { data, large, ...drawMaps(data, large) };
+      if (drawn.data !== data || drawn.large !== large) drawn = drawMaps(data, large, drawn);
       removal.show(data, large, state);
       draw(
         describeQuestion(data),
