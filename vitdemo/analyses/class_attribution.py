@@ -57,9 +57,9 @@ class AttributionMap:
     If `is_signed` is true, positive values support the class and negative values oppose it.
     `runner_up_correlation` is the rank correlation with the map of the runner-up class.
     `head_check` compares the map with maps from randomised classifier heads. Both values are None
-    for a contrast of two classes and for a map that does not depend on the class, and unless
-    requested or cached. `completeness_gap` is None for methods without completeness. `layer` (1..L)
-    is the layer of an attention map, or None for the last layer.
+    if they were neither requested nor cached. A contrast of two classes, and a map that does not
+    depend on the class, also have no such values. `completeness_gap` is None for methods without
+    completeness. `layer` (1..L) is the layer of an attention map, or None for the last layer.
     """
 
     method: AttributionMethod
@@ -168,7 +168,7 @@ class FaithfulnessResult:
     ranks: dict[str, np.ndarray]
 
     def list_missing(self, maps: Collection[AttributionMap]) -> list[AttributionMap]:
-        """Return those `maps` that were not measured."""
+        """Return the `maps` that were not measured."""
         return [each for each in maps if each.method.name not in self.ranks]
 
 

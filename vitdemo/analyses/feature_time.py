@@ -1,7 +1,7 @@
 """Time of t-SNE maps on this machine, estimated from a small part of the computation.
 
-The time depends on the machine and on its other work, so a thread measures one batch of features
-and a small t-SNE before the user starts the task.
+The time depends on the machine and on its other work. A thread therefore measures one batch of
+features and a small t-SNE before the user starts the task.
 """
 
 import math

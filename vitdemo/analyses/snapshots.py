@@ -30,8 +30,8 @@ class Snapshots:
 
     `epochs` (E,) are the epochs with saved weights; the last one is the epoch of the final weights.
     `input_image` is (S, S, 3). `maps` (E, L, P) are the attention to each patch in each layer,
-    averaged over the heads: the attention of the class token or, without a class token, the mean
-    over the patches. `probabilities` are (E, C). `grid` contains the rows and columns of the
+    averaged over the heads. The attention is from the class token or, without a class token, from
+    the average patch. `probabilities` are (E, C). `grid` contains the rows and columns of the
     patches.
     """
 

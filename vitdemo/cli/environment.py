@@ -1,7 +1,7 @@
 """Preparation of the environment before gradio is imported.
 
-The page must start in schools and companies, where a proxy is set for all programs, and on a
-computer that several users share.
+The page must start on a computer that several users share. It must also start in schools and
+companies, where a proxy is set for all programs.
 """
 
 import argparse

@@ -109,8 +109,8 @@ def crop_visible_square(
 ) -> Image.Image:
     """Return the largest square crop of an image, with at most `max_side` pixels per side.
 
-    `position` is the position of the crop along the longer side: 0 is the left or top end, and 1
-    is the right or bottom end.
+    `position` is the position of the crop along the longer side, from 0 (left or top) to 1 (right
+    or bottom).
     """
     square = _crop_square(image, position)
     return crop_and_resize(square, max_side) if square.width > max_side else square

@@ -1,10 +1,11 @@
 """Ablation of attention heads: the model's predictions without some heads.
 
-The output of an ablated head is replaced by its mean over other images ("mean ablation"), or by
-zeros (Michel et al. 2019, https://arxiv.org/abs/1905.10650, equation 4). Zeros also remove the part
-of the output that is the same for every image. Later layers expect this constant, so the prediction
-may change merely because the constant is missing. The model is not changed, because mask and means
-are arguments of the pass. Several users can therefore ablate different heads at the same time.
+The output of an ablated head is replaced by zeros (Michel et al. 2019,
+https://arxiv.org/abs/1905.10650, equation 4), or by its mean over other images. Zeros also remove
+the part of the output that is the same for every image. Later layers expect this constant, so the
+prediction may change merely because the constant is missing. The model is not changed, because mask
+and means are arguments of the pass. Several users can therefore ablate different heads at the same
+time.
 
 Letters: B batch, L layers, H heads, N tokens, D width, C classes. Layers and heads count from 0.
 

@@ -1,9 +1,10 @@
 """Attention knock-out: tokens are blocked from attending to chosen tokens in chosen layers.
 
-Geva et al. 2023, https://arxiv.org/abs/2304.14767, section 5: the attention scores of the blocked
-pairs are minus infinity before the softmax, so the other weights of each row still sum to one. The
-change of the prediction shows how much the prediction depends on the information that passes
-between these tokens. The model is not changed: the mask is an argument of the pass.
+The method is from Geva et al. 2023, https://arxiv.org/abs/2304.14767, section 5. The attention
+scores of the blocked pairs are minus infinity before the softmax. The other weights of each row
+therefore still sum to one. The change of the prediction shows how much the prediction depends on
+the information that passes between these tokens. The model is not changed: the mask is an argument
+of the pass.
 
 Letters: B batch, L layers, N tokens, D width, C classes. Layers count from 0.
 

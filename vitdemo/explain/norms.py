@@ -3,8 +3,9 @@
 Kobayashi et al. 2020, https://arxiv.org/abs/2004.10102, equations 3 to 5. A token i receives
 alpha_ij * f(x_j) from the token j, where f(x) = (x W_V + b_V) W_O. A large attention weight
 alpha_ij passes on little if the norm of f(x_j) is small. Here x_j is the normalised token that
-enters the attention. f includes LayerScale if the model has it, so f(x_j) is in the units of the
-residual stream. The bias of the output projection is left out, because it comes from no token.
+enters the attention. The function f includes LayerScale if the model has it, so f(x_j) is in the
+units of the residual stream. The bias of the output projection is left out, because it comes from
+no token.
 
 All norms are computed from the attention and from the inner products of the heads' f_h(x_j). This
 avoids a tensor of N * N vectors of width D.

@@ -1,10 +1,10 @@
 """Greedy search for few patches whose removal changes a prediction.
 
 This is the deletion game of Fong & Vedaldi 2017 (https://arxiv.org/abs/1704.03296) on whole
-patches. In each step, the search tests the removal of each candidate patch together with the
-patches removed before, and removes the patch with the lowest objective. When the prediction has
+patches. In each step, the search tests the candidate patches: each one is removed together with the
+patches of earlier steps. The patch with the lowest objective stays removed. When the prediction has
 changed, the search can restore patches that are not needed. The number of patches is an upper bound
-of the smallest number: a smaller set may exist.
+for the smallest number: a smaller set may exist.
 
 Letters: P patches (rows x columns), C classes, n sets of patches, S side.
 
@@ -76,11 +76,11 @@ def search_removal(
         fill: replacement of removed patches, as in `predict_patch_sets`.
         stop: function of logits (n, C) that returns whether the search ends (n,). None means that
             the search removes all patches.
-        restores: whether the search, after its end, restores patches one per step while the rule
-            `stop` holds without the others: the patch without which the objective is lowest.
-        candidates: number of patches to test in most steps: those with the largest decrease of
-            the objective when they were last tested. The first step and every third step after it
-            test all patches, because decreases change. None means that every step tests all.
+        restores: whether the search then restores patches, one per step, while the rule `stop`
+            still holds. Each step restores the patch that leaves the objective lowest.
+        candidates: number of patches to test in most steps. They are the patches with the largest
+            decrease of the objective in their last test. The first step and every third step after
+            it test all patches, because decreases change. None: every step tests all patches.
         max_passes: the search ends before it passes more images through the model.
         on_step: called as (passes, max_passes); an exception in `on_step` stops the search.
 
@@ -151,7 +151,7 @@ class _Search:
             self.change_patch(self.order[-1], scores[best], meets_rule[best])
 
     def restore_patches(self) -> None:
-        """Restore patches while the stop rule holds without the others, and passes are left."""
+        """Restore patches while the stop rule still holds and passes are left."""
         while self.meets_rule and self.order and self.passes + len(self.order) <= self.max_passes:
             tested = torch.tensor(self.order)  # (n,)
             sets = self.removed & ~F.one_hot(tested, len(self.removed)).bool()

@@ -18,10 +18,10 @@ def mean_attention_distance(
 ) -> Tensor:
     """Compute the mean attention distance (..., H) of each head in patches.
 
-    Dosovitskiy et al. 2021, https://arxiv.org/abs/2010.11929, appendix D.7: the distance between
-    the centres of query and key patch, weighted by the attention and averaged over query patches.
-    Only patch tokens are used. The weights of a row are divided by their sum over the patches. If
-    this sum is 0, the distance is 0.
+    The definition is from Dosovitskiy et al. 2021, https://arxiv.org/abs/2010.11929, appendix D.7.
+    The distance between the centres of query and key patch is weighted by the attention and
+    averaged over query patches. Only patch tokens are used. The weights of a row are divided by
+    their sum over the patches. If this sum is 0, the distance is 0.
 
     `attention` is (..., H, N, N). `grid_size` contains the rows and columns of the patches, and
     `num_prefix_tokens` is the number of special tokens before them. Raises `ValueError` if special

@@ -55,8 +55,8 @@ def get_marker(number: int) -> str:
 def choose_line_styles(names: Sequence[str], numbers: Mapping[str, int]) -> dict[str, LineStyle]:
     """Return the line style of each run name in `names`.
 
-    The colour depends only on the run's number, see `runs.number_runs`. Of the runs in `names`
-    that have the same colour, all but the first have a marker.
+    The colour depends only on the run's number, see `runs.number_runs`. If several runs in `names`
+    have the same colour, all except the first have a marker.
     """
     styles, used = {}, Counter()
     for name in names:

@@ -96,8 +96,9 @@ class LessonQuestion:
 class LessonStep:
     """Step of a lesson: paragraphs `text`, and a task with its instruction `do`, or a question.
 
-    The query string `opens` sets the view. The CSS selectors `ring`, `cover` and `then` select the
-    elements to outline, to hide until the answer, and to scroll to after the answer or the task.
+    The query string `opens` sets the view. The CSS selector `ring` selects the elements to outline,
+    and `cover` the elements to hide until the answer. `then` selects the element to scroll to after
+    the answer or the task.
     In Teach mode, only the elements `show` are visible, until a later step has `show` or `opens`.
     """
 

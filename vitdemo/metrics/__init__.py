@@ -7,7 +7,7 @@ validates them, see `check_predictions`.
 Special cases:
 - A class without images has NaN for precision, recall, F1 and ROC AUC. The page shows a dash, and
   macro averages leave the class out.
-- A class with images that is never predicted has precision 0, recall 0 and F1 0, as with
+- A class that has images but is never predicted has a precision, recall and F1 of 0, as with
   scikit-learn's `zero_division=0`. With NaN, macro averages would leave out the worst classes.
 - A class that contains all images has no "rest", so its one-vs-rest ROC AUC is NaN.
 """
@@ -123,9 +123,9 @@ def _largest_cells(matrix: np.ndarray, limit: int) -> list[tuple[int, int, int]]
 def describe_pair(pair: ConfusedPair, classes: Sequence[str]) -> str:
     """Describe a confused pair, as in "146 cats were predicted as dogs (14.6% of all cats)".
 
-    Class names outside CIFAR-10 have unknown plurals and articles (for example "n01440764" or
-    "scissors"), so they are quoted: '2 images of "Mouse" were predicted as "cat"'. Names come from
-    the user's folders, so escape the sentence before using it in HTML.
+    Names of other classes than CIFAR-10's, such as "scissors", have unknown plurals and articles.
+    Such names are quoted: '2 images of "Mouse" were predicted as "cat"'. Names come from the user's
+    folders, so escape the sentence before using it in HTML.
     """
     true, predicted, is_single = classes[pair.true], classes[pair.predicted], pair.count == 1
     if true in CIFAR10_NOUNS and predicted in CIFAR10_NOUNS:

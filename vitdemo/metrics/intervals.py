@@ -5,7 +5,7 @@ For 20 images, the coverage of this interval is still close to 95%, but the boot
 87%. For 20 hits among 20 images, the interval is 84 to 100%.
 
 Other metrics (F1, means over classes, areas) have a bootstrap interval (Efron 1979, percentile
-method): N of the N test images are drawn with replacement many times, and the interval contains the
+method). Many times, N of the N test images are drawn with replacement. The interval contains the
 middle 95% of the results. Metrics of a confusion matrix depend only on the counts of its cells, so
 one multinomial draw of the cells replaces N draws of images. The single draw is exact and a
 thousand times faster than N draws. The bootstrap interval has width 0 without errors.

@@ -80,9 +80,9 @@ def mcnemar(first: np.ndarray, second: np.ndarray) -> McNemarResult:
 def holm(p: Sequence[float]) -> np.ndarray:
     """Return Holm's (1979) adjusted p-values; NaN remains NaN and is not counted as a test.
 
-    The smallest of n values is multiplied by n, the next by n - 1, and so on; the results never
-    decrease and are at most 1. Rejecting below 0.05 limits the probability of a false alarm to
-    0.05.
+    The smallest of n values is multiplied by n, the next by n - 1, and so on. Adjusted values never
+    decrease in this order, and are at most 1. Rejecting below 0.05 limits the probability of a
+    false alarm to 0.05.
     """
     p = np.asarray(p, dtype=np.float64)
     tests = np.flatnonzero(~np.isnan(p))

@@ -2,8 +2,9 @@
 
 Letters: N images, C classes, T thresholds. One-vs-rest compares the images of class c with all
 other images, ranked by the probability of c. As everywhere in this package, the metrics of a class
-without images are NaN, and in a tie the lower class comes first. scikit-learn is imported inside
-functions, because its import takes almost a second, which would delay training and the page.
+without images are NaN, and in a tie the lower class comes first. The import of scikit-learn takes
+almost a second, which would delay training and the page. Functions therefore import scikit-learn
+only when they need it.
 """
 
 from collections.abc import Callable
@@ -106,8 +107,8 @@ def one_vs_rest(
 def top_k_accuracy(probabilities: np.ndarray, labels: np.ndarray, k: int) -> float:
     """Return the fraction of images whose true class is among the k most probable classes.
 
-    The result is 1 if k is at least the number of classes. scikit-learn's function is not used,
-    because it resolves ties in favour of the higher class and does not support two classes.
+    The result is 1 if k is at least the number of classes. This function replaces scikit-learn's,
+    which resolves ties in favour of the higher class and does not support two classes.
     """
     check_predictions(probabilities, labels)
     if k < 1:

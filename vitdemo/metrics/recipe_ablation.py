@@ -138,7 +138,7 @@ class AblationGain:
 
     @property
     def is_single_change(self) -> bool:
-        """Whether the run has learned and differs in a single change; the seed does not count."""
+        """Whether the run has learned, and its recipe has one change without counting the seed."""
         changes = {
             MIXING_PREFIXES if change.startswith(MIXING_PREFIXES) else change
             for change in self.recipe_changes

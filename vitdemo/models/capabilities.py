@@ -57,7 +57,8 @@ def prefix_token_names(model: nn.Module) -> tuple[str, ...]:
 def find_classifier_heads(model: nn.Module) -> dict[str, nn.Linear]:
     """Return the linear classifier heads of `model` by name: {} for a model without classes.
 
-    A distilled model has two heads, whose logits are averaged. Other models have at most one head.
+    A distilled model has two classifier heads, whose logits are averaged. Other models have at most
+    one classifier head.
     """
     return {name: head for name, head in _list_heads(model) if isinstance(head, nn.Linear)}
 

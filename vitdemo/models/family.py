@@ -35,8 +35,8 @@ class ModelFamily:
     """Models that are built by one function, and their common capabilities.
 
     `build` returns a model with C classes and random weights. `load` returns a model with trained
-    weights: the arguments are those of `build_model`, and `weights` is None for the family's own
-    weights. `is_third_party` is True if the weights come from other projects.
+    weights and takes the arguments of `build_model`. If the argument `weights` is None, the weights
+    are the family's own. `is_third_party` is True if the weights come from other projects.
     """
 
     name: str

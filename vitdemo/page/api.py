@@ -76,9 +76,10 @@ class Endpoints:
     ) -> dict:
         """Compute the attention maps of one layer of a Vision Transformer for one image.
 
-        The result contains the attention from the class token to the patches: `heads` (heads, rows,
-        columns), their `mean` (rows, columns), and the attention `rollout` (rows, columns) from
-        layer 1 to this layer. Attention itself does not explain a prediction: see the tool `why`.
+        The result contains the attention from the class token to the patches. `heads` (heads, rows,
+        columns) has one map per head, and `mean` (rows, columns) is the mean map. `rollout` (rows,
+        columns) is attention rollout from layer 1 to this layer. Attention itself does not explain
+        a prediction: see the tool `why`.
 
         Args:
             picture: Image file. Agents send a public URL or a data URL (base64).
@@ -164,7 +165,7 @@ class Endpoints:
 
 
 def register_endpoints(context: AppContext) -> None:
-    """Register the API endpoints. They have no visible components."""
+    """Register the API endpoints, which have no visible components."""
     with gr.Row(visible=False):
         picture = PathImage(type="filepath", image_mode=None, label="picture")
         run = gr.Textbox(label="run")

@@ -136,8 +136,8 @@ class Channel(gr.HTML):
 class Bridge(Channel):
     """Hidden component that sends the browser's requests, and receives the data of views.
 
-    The events are `ask` (a request), `act` (an action), `start` (a task), `save` (a download),
-    `cancel` (stop a task or an outdated request) and `controls` (updates of controls).
+    The events `ask`, `act`, `start` and `save` begin a request, an action, a task and a download.
+    `cancel` stops a task or an outdated request, and `controls` sends updates of controls.
     """
 
     EVENTS = (

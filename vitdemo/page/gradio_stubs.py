@@ -1,7 +1,7 @@
 """Imports gradio without its stub files (.pyi), which take half of the time of its import.
 
-For each class of a component, gradio parses the source of the class and writes a stub file next to
-it, each time that the class is defined. Only editors read these files.
+Whenever a class of a component is defined, gradio parses the source of the class and writes a stub
+file next to this source. Only editors read these files.
 """
 
 import inspect

@@ -1,7 +1,7 @@
 """The page's scripts: ES modules, which the server sends from the package.
 
-`main.js` is the entry module. Python writes two more modules: `generated.js`, with the state keys,
-the colour maps and texts that Python also reads, and `views.js`, which imports the `view.js` of
+`main.js` is the entry module. Python writes two more modules. `generated.js` contains the state
+keys, the colour maps, and the texts that Python also reads. `views.js` imports the `view.js` of
 each feature. The URL of a module contains a hash of all modules, so that browsers can cache the
 modules permanently. The URL is relative to the page, which may have a path prefix behind a proxy.
 
@@ -101,8 +101,8 @@ def build_app_options() -> dict:
 def build_first_head() -> str:
     """Return head elements of the document, which the browser reads before gradio runs.
 
-    The modules are loaded at the same time as gradio's modules: with a latency of 40 ms and 40
-    Mbit/s, the first map is drawn after 1.97 instead of 2.42 s
+    The modules are loaded at the same time as gradio's modules. In a network with a latency of 40
+    ms, the first map is then drawn after 1.97 instead of 2.42 s
     (benchmarks/log/2026-11-28-first-view.md).
     """
     preloads = [f'<link rel="modulepreload" href="./{URL}/{name}">' for name in MODULES]

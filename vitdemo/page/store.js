@@ -1,7 +1,7 @@
 // The view state of the page, its URL, and the requests for the data of views: the functions of the folder `store`.
 //
-// The state has a value for each key. `set` changes it, writes the URL, draws the views that follow the
-// changed keys, and requests the data of visible views whose data are for another state.
+// The state has a value for each key. `set` changes the state, writes the URL, and draws the views that follow the
+// changed keys. It also requests the data of visible views whose data are for another state.
 export { act, connectActions } from "./store/actions.js";
 export { parsePayload } from "./store/channel.js";
 export { showControl, takeChanges, updateControls } from "./store/controls.js";

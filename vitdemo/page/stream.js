@@ -7,7 +7,8 @@
 // must run before the client's first request.
 //
 // If the connection is interrupted (see reconnect.js), the server has ended all requests. Then the client gets an error for
-// each open request. Otherwise it would load the page again. The message is not shown if store.js repeats the request.
+// each open request. Otherwise the client would load the page again. The message is not shown if store.js repeats the
+// request.
 (() => {
   const send = window.fetch;
   const REPEATED = ["ask", "act", "start", "save", "cancel", "controls"]; // events that store.js triggers

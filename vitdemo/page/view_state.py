@@ -56,7 +56,7 @@ class ViewState:
         return self._values.get(key.name)
 
     def list_values(self, keys: Iterable[StateKey]) -> dict[str, object]:
-        """Return the unchecked values of those `keys` that the browser sent, by name."""
+        """Return, by name, the unchecked values of the `keys` that the browser sent."""
         return {key.name: self._values[key.name] for key in keys if key.name in self._values}
 
     def restrict(self, needs: "Needs") -> "ViewState":

@@ -42,8 +42,9 @@ def export_onnx(run: Run, file: Path) -> Sequence[str]:
     """Write the model of `run` as an ONNX file, and return the names of its outputs.
 
     The input "images" (B, 3, S, S) is normalised by the mean and std in the file's metadata, which
-    also contains the labels. Layers count from 1. For a convolutional model, the only output is the
-    logits. Raises `ModelError` if an optional package is missing, and `RunError` without weights.
+    also contains the labels. Layers are numbered from 1. For a convolutional model, the only output
+    is the logits. Raises `ModelError` if an optional package is missing, and `RunError` without
+    weights.
     """
     missing = [name for name in NEEDED_PACKAGES if importlib.util.find_spec(name) is None]
     if missing:

@@ -56,7 +56,7 @@ def render_report(
 ) -> str:
     """Return the report as HTML. Raises `RunError` if `runs` is empty.
 
-    `others` are further runs on the page, so that each run has the same colour as there.
+    `others` are further runs on the page. They are needed to give each run its colour on the page.
     """
     if not runs:
         raise RunError("Choose at least one run for the report.")

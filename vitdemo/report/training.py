@@ -132,7 +132,7 @@ def curve_legend(styles: Mapping[str, LineStyle]) -> Legend:
 
 
 def legend_entries(style: LineStyle, name: str = "") -> list[LegendEntry]:
-    """Return the legend entries of validation, with `name`, and of training."""
+    """Return the legend entries of the validation curve, with `name`, and the training curve."""
     label = " ".join(filter(None, (style.symbol, name, VALIDATION)))
     return [LegendEntry(label, style.colour), LegendEntry(TRAINING, style.lighter, dashed=True)]
 
@@ -173,7 +173,7 @@ def curve_figures(
 
 
 def find_stages(run: Run, source: Run) -> list[StageChange]:
-    """Return the stage changes within the history of `source`, a plot of `run`."""
+    """Return the stage changes of `run` within `source`, the run with the plotted history."""
     stages = list_stage_changes(source if source.is_pretraining else run)
     last = source.history[-1]["epoch"]
     return [stage for stage in stages if 0 < stage.after < last]

@@ -101,10 +101,10 @@ def disambiguate_names(runs: Iterable[Run]) -> list[Run]:
 
 
 def number_runs(runs: Iterable[Run]) -> dict[str, int]:
-    """Return a number for each run name, from which the colour of the run follows.
+    """Return a number for each run name, which determines the colour of the run.
 
-    A new run does not change the other numbers. Models and unfinished runs are numbered by start
-    time, and so are the runs without weights.
+    Runs are numbered by start time, so a new run does not change the other numbers. Runs with only
+    results are numbered separately from all other runs.
     """
     found = sorted(runs, key=lambda run: (str(run.config.get("started", "~")), run.name))
     models = [run.name for run in found if not run.is_results_only]

@@ -41,8 +41,8 @@ def iter_origins(run: Run) -> Iterator[Run]:
 def get_lineage(run: Run) -> list[tuple[int, Run]]:
     """Return `run` and the supervised runs of the same model that it continues, first to last.
 
-    Each entry is (number of epochs before, run with its history up to the last used epoch). Only
-    runs in the same parent folder as `run` are found.
+    Each entry is (number of epochs in earlier runs, run). The history of an earlier run ends at the
+    epoch from which the next run continues. Only runs in the same parent folder as `run` are found.
     """
     lineage, counts = [run], run.epochs_before
     for origin, epochs in zip(iter_origins(run), counts, strict=False):

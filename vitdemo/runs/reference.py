@@ -1,9 +1,9 @@
 """Similarity of an image to a run's training images, stored in `reference_features.npz`.
 
 A classifier predicts one of its classes for any image, often with high confidence. The similarity
-score uses the penultimate features: it is the mean cosine to the nearest stored training images
-(after Sun et al. 2022, "Out-of-distribution detection with deep nearest neighbors",
-https://arxiv.org/abs/2204.06507). The scores of validation images show the usual range.
+score uses the penultimate features: it is the mean cosine to the nearest stored training images. A
+similar score is in Sun et al. 2022, "Out-of-distribution detection with deep nearest neighbors",
+https://arxiv.org/abs/2204.06507. The scores of validation images show the usual range.
 
     reference = read_reference(run)
     reference.percentile(features)  # 0.4: less similar than 99.6% of the validation images

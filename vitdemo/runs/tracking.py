@@ -1,8 +1,8 @@
 """Copies of a run's progress in TensorBoard or trackio, on request (`train.py --log`).
 
-The step of a value is the number of optimizer steps since the start of the run, because W&B and
-trackio have one step axis per run. The values of an epoch are at its last step, with the number
-of the `epoch`. The values have the names of the run folder's records:
+The step of a value is the number of optimizer steps since the start of the run, because trackio has
+one step axis per run. The values of an epoch are at its last step, with the number of the `epoch`.
+The values have the names of the run folder's records:
 
 - `epoch/train_loss`, ...: the numbers of a line of `history.jsonl`
 - `step/loss`, `step/accuracy`: a line of `steps.jsonl`
@@ -53,9 +53,11 @@ def open_tensorboard(folder: Path, config: dict) -> LogWriter:
 def open_trackio(folder: Path, config: dict) -> LogWriter:
     """Return a writer of a run in trackio's project "vitdemo".
 
-    The name contains the start time of the run, so that a resumed run continues its own log and not
-    the log of another run folder with the same name. trackio cannot remove single values. After a
-    killed process, the log therefore keeps the values of steps that are repeated.
+    The name contains the start time of the run. A resumed run therefore continues its own log, even
+    if there is a log of another run folder with the same name.
+
+    Values cannot be removed from trackio's log. After a killed process, the log therefore keeps the
+    values of steps that are repeated.
     """
     import trackio
 

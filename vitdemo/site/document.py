@@ -51,9 +51,9 @@ def build_document(
 ) -> str:
     """Return an HTML document with views and controls of the page.
 
-    `settings` are those of `main.js`. `layout` is the HTML of `layout.build_layout`, in which the
-    views and controls are mounted; by default, they follow each other. `files_url` is the URL of
-    `FILES`.
+    `settings` are the settings that `main.js` reads. `layout` is the HTML of `layout.build_layout`,
+    in which the views and controls are mounted; by default, they follow each other. `files_url` is
+    the URL of `FILES`.
     """
     template = Template((FOLDER / "page.html").read_text("utf-8"))
     return template.substitute(

@@ -87,7 +87,7 @@ def _write_site(folder: Path, roots: list[Path], report: Report) -> dict[str, in
 
 
 def add_result(task: Task, payload: Payload) -> Payload:
-    """Return a payload function that first runs `task`, whose result is in the cache."""
+    """Return a payload function that first runs `task`, so that the result is in the cache."""
 
     @functools.wraps(payload)
     def compute(context: AppContext, state: ViewState) -> object:

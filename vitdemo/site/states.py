@@ -1,11 +1,13 @@
 """The states of views that a recorded site contains.
 
-A view's data depend on the state keys that its payload function needs. `StateLister` returns values
-of these keys: all combinations of the main keys (image, model, layer, explained class, compared
-models), and for each combination the values of the options. The site contains all combinations of
-the options if these are at most `MAX_COMBINATIONS`, else only states in which one option differs
-from its initial value. Texts, numbers and lists of names have only their initial value, except
-those in `OPTION_VALUES`.
+A view's data depend on the state keys that its payload function needs. The main keys, such as
+image, model and layer, are in `StateLister.main_values`; all other keys are options. `StateLister`
+returns all combinations of the main keys and, for each combination, states of the options. If the
+options have at most `MAX_COMBINATIONS` combinations, the site contains all of them. Otherwise, it
+contains only states in which one option differs from its initial value.
+
+The image changes have only the values of the presets. Other texts, numbers and lists of names have
+only their initial value, except the keys that `StateLister.list_option_values` treats specially.
 """
 
 import itertools

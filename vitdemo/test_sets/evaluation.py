@@ -135,7 +135,7 @@ def _describe_unknown_classes(models: Sequence[Run], names: Sequence[str]) -> st
 
 
 def list_testable_runs(context: AppContext, tests: UserTestSet) -> list[Run]:
-    """Return the models whose list of classes equals that of `tests`."""
+    """Return the models whose list of classes equals the list of `tests`."""
     return [run for run in context.trained_runs() if run.classes == tests.classes]
 
 

@@ -16,9 +16,9 @@ from vitdemo.data.image_files import crop_and_resize, to_uint8
 class Preprocessing:
     """Preprocessing of images: `size` of the model input in pixels, mean and std per channel.
 
-    `crop` is the side of the centre crop divided by the shorter side of an image, which is resized
-    before the crop with the filter `interpolation` (Pillow's name). A call does not crop, because
-    the images are already squares.
+    `crop` is the side of the centre crop divided by the shorter side of an image. Images are
+    resized before the crop with the filter `interpolation` (Pillow's name). A call does not crop,
+    because the images are already squares.
     """
 
     size: int

@@ -194,7 +194,7 @@ class Trainer:
         return self.ema_model().state_dict()
 
     def final_weights(self) -> dict[str, Tensor]:
-        """Return the weights to save: of the best epoch with early stopping, else of the latest."""
+        """Return the weights of the best epoch with early stopping, else the latest weights."""
         return self.best.weights if self.best else self.ema_weights()
 
     def fit(self) -> Iterator[dict]:

@@ -39,8 +39,8 @@ def attribute(
             gap is below `MAX_COMPLETENESS_GAP` (default: `INTEGRATION_STEPS`).
         on_step: called as (done, total) during a slow method; may raise to stop the method.
 
-    The result has the patch grid of a ViT. For a convolutional model, the grid is that of the last
-    features (Grad-CAM), or has `CELLS_PER_SIDE` rows and columns. Raises `ValueError` for an
+    The result has the patch grid of a ViT. For a convolutional model, the grid is the grid of the
+    last features (Grad-CAM), or has `CELLS_PER_SIDE` rows and columns. Raises `ValueError` for an
     unknown method, for a method that does not support the model, and for an unknown class. Raises
     `TypeError` for a ViT that `forward_pass.trace` rejects.
     """

@@ -58,9 +58,10 @@ def _integrate_path(subject: AttributionInput, i: int) -> Tensor:
 def completeness_gap(model: nn.Module, images: Tensor, maps: Tensor, weights: Tensor) -> Tensor:
     """Compute the completeness gap (B,) of `maps` (B, rows, columns) of Integrated Gradients.
 
-    The gap is the relative difference between the sum of a map and the score change from the mean
-    colour to `images` (B, 3, S, S). The score is the log-probability times `weights` (B, C): a
-    one-hot vector for a class, or the difference of two one-hot vectors for a contrast.
+    The gap is the relative difference between the sum of a map and the score change. The score
+    change is the score of `images` (B, 3, S, S) minus the score of the mean colour. The score is
+    the log-probability times `weights` (B, C): a one-hot vector for a class, or the difference of
+    two one-hot vectors for a contrast.
     """
     change = log_score(model, images, weights) - log_score(model, torch.zeros_like(images), weights)
     tiny = torch.finfo(change.dtype).tiny  # `change` is 0 for an image of the uniform colour

@@ -73,7 +73,7 @@ def _transform_map(
 def rank_p_value(score: float, null_scores: Tensor) -> float:
     """Compute the rank p-value (1 + k) / (R + 1), where k of `null_scores` (R,) are >= `score`.
 
-    Under the null hypothesis, all ranks are equally likely, so p <= a has a probability of at most
+    Under the null hypothesis, all ranks are equally likely. So p <= a has a probability of at most
     a (Davison & Hinkley 1997, equation 4.11).
     """
     return (1 + int((null_scores >= score).sum())) / (len(null_scores) + 1)

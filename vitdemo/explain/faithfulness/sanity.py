@@ -1,11 +1,12 @@
 """Sanity checks of a map: its dependence on the class and on the classifier head.
 
-A map that hardly changes with the class cannot explain why the model predicts this class. A map
-that hardly changes when the classifier head is randomised depends only on the image and on the
-layers before the head (Adebayo et al. 2018, https://arxiv.org/abs/1810.03292). The correlation with
-the map of a single randomised head varies from strongly negative to strongly positive. The check
-therefore uses `NUM_RANDOM_HEADS` randomised heads. The baseline is the correlation among the maps
-of the randomised heads, which differs between methods.
+A map that hardly changes with the class cannot explain why the model predicts this class. If a map
+hardly changes when the classifier head is randomised, it depends only on the image and on the
+earlier layers. This check is from Adebayo et al. 2018, https://arxiv.org/abs/1810.03292.
+
+The correlation with the map of a single randomised head varies from strongly negative to strongly
+positive. The check therefore uses `NUM_RANDOM_HEADS` randomised heads. The baseline is the
+correlation among the maps of the randomised heads, which differs between methods.
 
 Letters: B batch, R randomised heads, P patches (rows x columns), D width, C classes.
 """

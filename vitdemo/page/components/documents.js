@@ -104,8 +104,8 @@ export function createDocument(place, pick = () => {}) {
   };
 }
 
-// Define a view whose data are the blocks of a document; `options` are further fields of the view, and `pick`,
-// which is called with the name of a pressed button.
+// Define a view whose data are the blocks of a document. `options` are further fields of the view. Its function `pick`
+// is called with the name of a pressed button.
 export function defineDocument(name, options = {}) {
   define(name, {
     ...options,

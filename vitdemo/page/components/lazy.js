@@ -18,7 +18,7 @@ class Lazy extends HTMLElement {
     if (this.parentElement?.open) this.fill();
   }
 
-  // Draw the content of a closed fold, in which a script looks for an element.
+  // Draw the content although the fold is closed, because a script looks for an element in it.
   fill() {
     render(this.#content(), this);
   }

@@ -36,7 +36,7 @@ const drawLabel = ({ label, colour }, x, y, anchor) =>
   shapes`<text class="end" x=${x.toFixed(1)} y=${(y + 4).toFixed(1)} text-anchor=${anchor}
     style="fill: ${colour}">${label}</text>`;
 
-// The names of the curves. If a column has no room for all of its labels, those of dashed curves are left out first.
+// The names of the curves. If a column has no room for all labels, the labels of dashed curves are left out first.
 export function drawLineLabels(lines, across, up, [top, bottom], width) {
   const columns = [];
   for (const line of lines) {
@@ -62,7 +62,7 @@ export function drawLineLabels(lines, across, up, [top, bottom], width) {
   });
 }
 
-// The stages of a plot, along their dotted lines; a line near a labelled one has no label.
+// The stages of a plot, along their dotted lines; a line near a labelled line has no label.
 export function drawMarkLabels(marks, across, bottom) {
   let last = -Infinity;
   const sorted = marks.filter(({ label }) => label).sort((a, b) => a.x - b.x);

@@ -22,7 +22,7 @@ import { drawTable } from "./table.js";
 const [LEFT, TOP] = [54, 8];
 const SIZE = [480, 240];
 const SMALL = [340, 220]; // on a phone, whose labels would be too small otherwise
-// Sizes in a wide window, with the large plot above the others, and in a very wide one, with it to their left
+// Sizes of plots. In a wide window, the large plot is above the others; in a very wide window, it is to their left
 const SHAPES = {
   wide: { large: [960, 540], wide: [480, 190] },
   "very wide": { large: [620, 422], wide: [620, 179] },

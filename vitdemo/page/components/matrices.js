@@ -154,8 +154,8 @@ export function computeLine(trace, source, layer, head, token, column) {
   return addHead(trace, source, out, layer, hasHeads ? head : 1, token, isColumn) ? out : null;
 }
 
-// The heads of all layers as [{layer, head}] per layer, by index or sorted by a measurement. They are
-// sorted within each layer or, with `across`, over all layers.
+// The heads of all layers as [{layer, head}] per layer, by index or sorted by a measurement. Heads
+// are sorted within each layer or, with `across`, over all layers.
 export function makeHeadRows(trace, order, across) {
   const values = { distance: trace.distances, entropy: trace.entropies }[order];
   const getMeasurement = ({ layer, head }) => values[layer - 1][head - 1];

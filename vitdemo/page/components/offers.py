@@ -3,7 +3,7 @@
     offers.others(handler, ...)    # the user wants other test images
 
 The payload is {"photos": group or None, "unlike": group or None, "tests": group or None,
-"sentence": str}. `unlike` are photos of other classes than those of CIFAR-10. Each group is
+"sentence": str}. `unlike` are photos of classes that CIFAR-10 does not have. Each group is
 {"sources": ["photo:cat", ...], "titles": [...], "sheet": file}. The sheet contains the images of
 the group in one row. If there are no test images, the sentence is the reason.
 """

@@ -90,7 +90,7 @@ function formatMarkdown(columns, rows) {
   ) + "\n";
 }
 
-// The title of a table: of its fold, or the last heading before it; "" if there is none.
+// The title of a table: the title of its fold, or else the last heading before the table, or "".
 function findTitle(table) {
   const fold = table.closest("details")?.querySelector("summary");
   const headings = [...(table.closest("[role=tabpanel], .tabitem") ?? document).querySelectorAll("h2")];

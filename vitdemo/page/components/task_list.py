@@ -16,7 +16,8 @@ class Task:
     """Row of the task list: `progress` is text, and `note` is a remark.
 
     The label is the `title`, or the `name` if `title` is empty. `done` is the progress, 0 to 1.
-    `actions` are pairs of an action and its label. The `colour` is that of the run's curves, or "".
+    `actions` are pairs of an action and its label. The `colour` is the colour of the run's curves,
+    or "".
     """
 
     name: str

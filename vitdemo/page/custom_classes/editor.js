@@ -49,7 +49,7 @@ const EDITOR_MARKUP = markup`
   <div class="list"></div>
 `;
 
-// Listeners of an element on which files are dropped. `add(files)` receives also the files of dropped folders.
+// Listeners of an element on which files are dropped. `add(files)` also receives the files of dropped folders.
 function makeDropListeners(add) {
   const makeMark = (isOver) => (event) => {
     event.preventDefault(); // required to allow dropping
@@ -113,7 +113,7 @@ function createEditor(element, { upload }) {
     if (element.isConnected && drawn.classes.some(({ count }) => count)) event.preventDefault();
   });
 
-  // Upload files and add them. Those without a folder belong to the class `name`.
+  // Upload files and add them. Files without a folder belong to the class `name`.
   async function addFiles(files, name = getName()) {
     const shown = listFolderFiles(files, drawn.system, MAX_FILES, showMessage);
     const sent = shown && await uploadFiles(shown, upload, showMessage);

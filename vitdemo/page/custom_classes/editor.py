@@ -105,8 +105,8 @@ def apply_edit(
 ) -> list[str]:
     """Apply an untrusted request to the collection; return a message per skipped image.
 
-    The request contains the kind of change `what`, the class `name`, the index of an `image`, and
-    the `paths` of uploads with their `folders`, see `add_files`.
+    The request contains the kind of change `what`, the class `name` and the index of an `image`.
+    For uploads, it contains `paths` and `folders`, see `add_files`.
     """
     now, problems = session.collection, []
     what, name, paths = fields.get("what"), fields.get("name", ""), fields.get("paths", [])
@@ -216,7 +216,8 @@ def add_test_images(context: AppContext, collection: ImageCollection) -> ImageCo
 def save_images(session: CustomClassesSession) -> dict:
     """Return all images as a zip file with the paths test/<class>/<image>. A task of the bridge.
 
-    The file can be added again, here or as a test set. Raises `DataError` without images.
+    The file can be added again as custom classes, or as a test set. Raises `DataError` without
+    images.
     """
     collection = session.collection
     if not len(collection):

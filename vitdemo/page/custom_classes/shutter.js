@@ -4,7 +4,8 @@ import { fillPlural } from "../texts.js";
 
 const SHOT_INTERVAL = 250; // milliseconds between two photos
 
-// Open and close the camera, and take photos. `getName()` is the class of the photos. `send(files, name)` receives those that were taken while the button was held.
+// Open and close the camera, and take photos. `getName()` is the class of the photos. `send(files, name)` receives the
+// photos that were taken while the button was held.
 export function attachShutter(findPart, showMessage, getName, send) {
   const screen = findPart("screen");
   const live = createCamera(screen.querySelector("video"), showMessage);

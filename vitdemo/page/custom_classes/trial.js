@@ -33,8 +33,8 @@ function takePhoto(video) {
   return canvas.toDataURL("image/jpeg", QUALITY);
 }
 
-// Send a photo with `askPrediction(fields, listen)`, and after its answer the next one, from `start` to `stop`, while the camera is
-// visible. An error ends this, and is passed to `fail`.
+// From `start` to `stop`, send photos with `askPrediction(fields, listen)` while the camera is visible. Each photo is
+// sent after the prediction for the photo before. An error ends the loop, and is passed to `fail`.
 function createPhotoLoop(video, askPrediction, fail) {
   let turn = 0; // number of the camera session; answers for earlier sessions start no further photo
 

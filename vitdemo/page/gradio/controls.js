@@ -40,7 +40,7 @@ function getPressedValue({ kind, choices, element }) {
 }
 
 // Take the value that the user has given a control, which may be `read` too late. gradio may still apply an earlier
-// value, which would hide the choice: a second click on the hidden option would have no effect. Therefore the choice is
+// value, which would hide the choice. A second click on the hidden option would have no effect. Therefore the choice is
 // shown again. Sliders are excluded, because the user may still move them.
 export function takeInput(name, read) {
   const value = getPressedValue(keys[name]) ?? read;

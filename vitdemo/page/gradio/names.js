@@ -1,5 +1,5 @@
-// Adds accessible names, which gradio leaves out: each tab panel is named by its tab, and each group
-// of radio buttons or checkboxes by its label.
+// Adds accessible names, which gradio leaves out. The name of a tab panel is the name of its tab.
+// The name of a group of radio buttons or checkboxes is the label of the group.
 import { observePage } from "../components/shared.js";
 
 const addNames = () => {

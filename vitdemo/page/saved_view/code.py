@@ -1,7 +1,7 @@
 """Write Python code that computes the large attention map of a view state.
 
-The map is `values` (rows, columns). The code draws the map over the model's input, saves the image,
-and prints the values, so that it shows a result as a script and in a notebook.
+The map is `values` (rows, columns). The code draws the map over the model's input, saves the image
+and prints the values. The code therefore shows a result both as a script and in a notebook.
 """
 
 import re
@@ -34,7 +34,7 @@ OWN_PHOTO = "photo.jpg"
 
 
 def write_saved_code(context: AppContext, state: ViewState, report: Report) -> dict:
-    """Return the code of the large map. A task of the bridge. Raises `VitdemoError`."""
+    """Return Python code that draws the large map. A task of the bridge. Raises `VitdemoError`."""
     report(0, 0, PROGRESS)
     return {"name": FILE_NAME, "text": write_code(context, state)}
 

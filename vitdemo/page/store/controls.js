@@ -1,4 +1,5 @@
-// The controls of the page, whose values are part of the state. The page draws them, and takes their changes from here.
+// The controls of the page, whose values are part of the state. The page draws the controls, and
+// takes changes of their properties from this module.
 import { trigger } from "./channel.js";
 import { set, state } from "./state.js";
 

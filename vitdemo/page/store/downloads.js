@@ -1,4 +1,4 @@
-// Files that the server writes for the user: downloads of bridge.py. They cancel no task.
+// Files that the server writes for the user: downloads of bridge.py. A download cancels no task.
 import { INTERRUPTED } from "../texts.js";
 import { receiveMessages, sendRequest, watchRestored } from "./channel.js";
 

@@ -9,7 +9,7 @@
 // - A view without a payload function requests no data: it is drawn from the state.
 // - A view that `isIndependent` is also requested if there is no model.
 // - `skeleton` is the shape that store.css draws until the first data arrive: "maps", "rows", "tiles", "figures" or "line".
-//   After a second, it shows the text `waits`, or a general one.
+//   After a second, the skeleton shows the text `waits`, or a general text.
 // - A view with `pollSeconds(data)` is requested again after this number of seconds, while it is visible; 0: not again.
 import { makeElement } from "../markup.js";
 import { drawNotice } from "../notices.js";
@@ -76,7 +76,7 @@ export function startRequests() {
   isStarted = true;
 }
 
-// The keys that the data of the views `names` need. They are known when the page is connected.
+// The keys that the data of the views `names` need, which are known when the page is connected.
 export const listNeeds = (names) => [...new Set(names.flatMap(getNeeds))];
 
 // Request the data of a view again, for example after a task has changed them.
@@ -213,8 +213,8 @@ function take(answers, places) {
 // The keys of the views' data at this time, by view.
 export const listKeys = () => Object.fromEntries(mounted.map(({ name }) => [name, getKey(name)]));
 
-// Take the data of views that an action has changed. Data for a state other than that of `before` (a result of
-// `listKeys`), or from before a later change, are requested again.
+// Take the data of views that an action has changed. `before` is the result of `listKeys` at the time of the action. If
+// the key of a view has changed since then, the data of the view are requested again.
 export function takeChanged(answers, before) {
   const current = Object.entries(answers).filter(([name]) => before[name] === getKey(name));
   for (const name of Object.keys(answers)) versions[name] = (versions[name] ?? 0) + 1;

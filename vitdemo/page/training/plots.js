@@ -7,7 +7,8 @@ const [SMOOTHING, SCALE, AXIS, EPOCH] = ["smoothing", "scale", "axis", "epoch"].
   `training.${name}`
 );
 
-// The label at the end of a line: the name of its run, or what it shows. Training has no label in the smaller plots.
+// The label at the end of a line: the name of its run or, with a single run, of the line. Training has no label in the
+// smaller plots.
 function describeLine({ name, run }, shape, isSingle) {
   if (name !== TRAINING) return isSingle ? name : run;
   return shape === "wide" ? "" : name;

@@ -1,6 +1,6 @@
 // Scatter plots of test images, and the nearest neighbours of the current image. One sheet contains all thumbnails;
-// each dot shows one part of the sheet. Colours that are distinguishable with colour blindness (Okabe & Ito 2008),
-// combined with shapes: 8 x 5 = 40 different pairs, which repeat for more classes.
+// each dot shows one part of the sheet. The colours are distinguishable with colour blindness (Okabe & Ito 2008).
+// Colours and shapes form 8 x 5 = 40 different pairs, which repeat for more classes.
 import { createDocument } from "../../components/documents.js";
 import { createRoving } from "../../components/shared.js";
 import { createTaskPanel } from "../../components/task_panel.js";

@@ -19,7 +19,7 @@ rows of the tokens that the classifier reads. The first map needs only these row
 loads them first. `norms` is norm-weighted attention, with each row divided by its sum; `all` (L, 1,
 N, N) combines all heads. Few users choose norm-weighted attention, so it is computed only when a
 user chooses it (option `norms`). `prediction` is the predicted class, with its probability before
-the first layer and after each layer (logit lens); it is None for a model without classes.
+the first layer and after each layer (logit lens). It is None for a model without classes.
 `vitdemo.page.components.matrix_file` defines the file format.
 
 After each drawing the script dispatches `vitdemo:drawn` on `document`, with

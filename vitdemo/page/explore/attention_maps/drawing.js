@@ -1,4 +1,4 @@
-// The drawn trace, and what follows from it and from the view state: all parts of the view.
+// All parts of the view, drawn from the trace and the view state.
 import { getPatch } from "../../components/matrices.js";
 import { render } from "../../markup.js";
 import * as store from "../../store.js";

@@ -32,8 +32,8 @@ export function listShownSets({ source, set }) {
   return [...single, set];
 }
 
-// Load the files of one layer of `sets`, one after the other. A large model has a file per layer. Return whether all are
-// loaded while `isCurrent()`. `draw` is called after each file.
+// Load the files of one layer of `sets`, one after the other. A large model has a file per layer. The result is false
+// if `isCurrent()` was false before all files were loaded. `draw` is called after each file.
 export async function loadSets(trace, sets, layer, isCurrent, draw) {
   for (const set of sets) {
     await loadLayer(trace, set, layer);

@@ -1,4 +1,4 @@
-// A hint on the large map, until the user has used the map once. This is saved in the browser.
+// A hint on the large map, until the user has used the map once. The browser saves that the map was used.
 import { makeElement, markup } from "../../markup.js";
 
 const KEY = "vitdemo-map-used"; // key of localStorage

@@ -23,8 +23,8 @@ function markFirstVisit() {
   }
 }
 
-// A timer that calls `showLayer(layer)` for each layer, and `handleEnd(layer)` with null at the end, or with the shown layer if
-// the user touches the page outside the button. `getLayers()` returns the number of layers.
+// A timer that calls `showLayer(layer)` for each layer, and then `handleEnd(null)`. If the user touches the page
+// outside the button, the timer calls `handleEnd` with the shown layer. `getLayers()` returns the number of layers.
 function createPlayer(getLayers, showLayer, handleEnd) {
   let timer = 0;
   let layer = 0;

@@ -75,7 +75,7 @@ function create(element) {
   function showError(text) {
     newest += 1;
     showMessage(text);
-    // A model without layers has no attention, but Grad-CAM.
+    // A model without layers has no attention maps, but it has Grad-CAM maps.
     element.querySelector(".other-section").hidden = store.state.layer !== null;
     setPhase("none");
     drawing.setTrace(null);

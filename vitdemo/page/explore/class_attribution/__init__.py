@@ -3,16 +3,16 @@
 The payload of the maps:
 
     {"run": str, "target": class, "against": second class or None, "problem": str,
-     "probabilities": those of both classes, "seen": file, "maps": see `describe_map`,
+     "probabilities": of both classes, "seen": file, "maps": see `describe_map`,
      "first": name of the map that is large if the user chose none,
      "measured": see `describe_measurement`, "scores": see `score_payload`,
      "has_slow": whether slow maps or their checks are missing,
      "is_untested": whether the test of a map is missing,
      "is_quick": whether the test takes only seconds, so that the browser starts it}
 
-It contains only slow maps and results of the faithfulness test that are in the cache. Two tasks
-compute the missing maps and results. The fold *Details* is a document of its own, so its curves
-and checks are computed only if a user opens it.
+It contains slow maps and results of the faithfulness test only if they are in the cache. Two tasks
+compute the missing maps and results. The fold *Details* is a separate document. Its curves and
+checks are therefore computed only if a user opens the fold.
 """
 
 import gradio as gr

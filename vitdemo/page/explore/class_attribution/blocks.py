@@ -168,7 +168,7 @@ def random_score_range(known: FaithfulnessResult) -> list[float]:
 
 
 def checks_table(attribution: ClassAttribution) -> Table:
-    """Return a table of the strongest patch of each map, and of its dependence on class and head.
+    """Return a table of maps: strongest patch, and dependence on class and classifier head.
 
     The correlations are missing for slow maps whose dependence was not computed.
     """
@@ -236,7 +236,7 @@ def format_correlation(value: float) -> str:
 def result_blocks(
     attribution: ClassAttribution, known: FaithfulnessResult | None
 ) -> list[DocumentBlock]:
-    """Return the curves and numbers of the test if `known`, the checks, and explanations."""
+    """Return curves and numbers of the test, if it is `known`, then checks and explanations."""
     results = []
     if known is not None:
         table = faithfulness_table(attribution, known)

@@ -25,8 +25,8 @@ VIEW = "image_input"
 def payload(context: AppContext, state: ViewState) -> dict:
     """Return a preview of the whole image and its description. Raises `VitdemoError`.
 
-    `UNAVAILABLE_MODEL` is the name of a run without weights for which the image was opened, or
-    of a model in the URL that does not exist.
+    `UNAVAILABLE_MODEL` is the name of a model that cannot be used. It is a run without weights for
+    which the image was opened, or a model in the URL that does not exist.
     """
     found = load_prepared_image(context, state.image)
     missing = state[keys.UNAVAILABLE_MODEL]

@@ -15,8 +15,8 @@ export function drawSelect(key, options, chosen, className) {
   return markup`<select class="vd-select ${className}" @change=${choose}>${options.map(drawOption)}</select>`;
 }
 
-// Functions of a view in `element`, whose data have the file `getFile(data)`. `draw(data, file)` is called when the file
-// is loaded, unless other data have arrived.
+// Return the functions of a view in `element`. The view's data name a file, which `getFile(data)` returns. `draw(data,
+// file)` is called when the file is loaded, unless other data have arrived.
 export function createFileView(element, getFile, draw) {
   let [current, url, file] = [null, "", null]; // the last data, and the promise of the loaded file
 

@@ -4,7 +4,7 @@ import * as store from "../../store.js";
 import { drawSelect } from "./shared.js";
 
 const PART = "inside";
-const SENTENCES = { // what the part shows, and what to do
+const SENTENCES = { // description of the part, and an action for the user
   diagram: "From image to prediction. Click a box for details.",
   embeddings: "From pixels to tokens. Click a patch at the bottom to compare its position with all others.",
   one_head:

@@ -115,7 +115,7 @@ function create(element) {
     return nothing;
   }
 
-  // Whether the patches are those of the last search, or the search has found none.
+  // Whether the removed patches are the result of the last search, or this search has failed.
   const isSearchShown = () =>
     found && foundFor === describeState() && (!found.is_met || found.removed === store.state.removed);
 

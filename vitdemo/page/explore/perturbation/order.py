@@ -1,9 +1,9 @@
-"""The orders in which the most attended patches are removed: those of the maps of Attention.
+"""The orders in which the most attended patches are removed: a ranking by each map of Attention.
 
-The maps are for the unchanged image and the token that the classifier reads. Similar tokens are no
-attention, so their order is that of the map with the highest mean score. For a model without
-attention, the only order is that of an attribution map of the predicted class. The payload contains
-the orders of all layers, so another map or layer needs no request:
+The maps are for the unchanged image and the token that the classifier reads. Token similarity is
+not attention. If it is chosen, the order is a ranking by the map with the highest mean score. For a
+model without attention, the only order is a ranking by an attribution map of the predicted class.
+The payload contains the orders of all layers, so another map or layer needs no request:
 
     {"grid": [rows, columns], "first": key of the initial order, "title": title of a map without
      attention, "orders": {value of `MAP_SOURCE`: (L, P), the patches of `grid`}}

@@ -58,7 +58,8 @@ def read_catalog(
 ) -> tuple[list[Lesson], dict[str, list[Lesson]], list[str]]:
     """Return available lessons, other lessons by missing requirement, and errors in lesson files.
 
-    A lesson is available if all its runs are available. `load_lesson` takes seconds.
+    A lesson is available if all its runs are available. This function is fast, in contrast to
+    `load_lesson`, which takes seconds.
     """
     read, problems = read_lessons(*folders)
     found, missing = [], {}

@@ -32,7 +32,8 @@ export function seek(selector, control = "") {
   [place, task] = [selector, control];
 }
 
-// Open closed folds as soon as their elements are on the page. Tables in closed folds are drawn for this.
+// Open closed folds as soon as their elements are on the page. If an element is missing, the tables in closed folds are
+// drawn first.
 function unfold() {
   folded = folded.filter((selector) => {
     const found = document.querySelector(selector);
@@ -61,7 +62,7 @@ function getFreeHeight() {
   return panel.width < window.innerWidth ? window.innerHeight : panel.top;
 }
 
-// The element to scroll to: the control of the task, if the element is larger than the window.
+// The element to scroll to: `found`, or the control of the task if `found` is larger than the free part of the window.
 function chooseGoal(found) {
   const control = find(task);
   const isLarge = found.getBoundingClientRect().height > getFreeHeight();

@@ -14,7 +14,8 @@ const query = (selector) => selector ? [...document.querySelectorAll(`#tabs :is(
 const findOwn = ({ ring, task }) => [ring, getPlace(task)].flatMap(findAll);
 const isVisible = (element) => element.getClientRects().length > 0;
 
-// The elements of a selector. A view that is not drawn yet is a part itself, because hidden views request no data.
+// The elements of a selector. If their view is not drawn yet, the result is the view, because hidden views request no
+// data.
 function findAll(selector) {
   const found = query(selector);
   return found.length ? found : query(selector?.match(/^#[\w-]+/)?.[0]);

@@ -12,8 +12,8 @@ const getText = (label) => label?.textContent.trim();
 export const getPlace = (task) =>
   !task || task.kind === "see" ? "" : task.kind === "point" ? LARGE_MAP : task.where;
 
-// Call `finish` when the task returned by `getTask()` (null: no task) is done. A choice from a
-// dropdown counts when the list closes with a value other than before it was opened.
+// Call `finish` when the task returned by `getTask()` (null: no task) is done. A choice from a dropdown counts when the
+// list closes and its value has changed.
 export function watchTasks(getTask, finish) {
   let opened = null; // {list, value} before the user opened the list
 

@@ -73,7 +73,7 @@ function exit() {
 // The view of a step, or of an earlier step if the step has no view.
 const findView = (step) => content.lesson.steps.slice(0, step).findLast(({ opens }) => opens)?.opens;
 
-// In teach mode, only the parts of the step are shown; the last step's parts remain at the end of the lesson.
+// In Teach mode, only the parts of the step are shown; the last step's parts remain at the end of the lesson.
 const setStage = () => stage.set(content?.lesson.steps ?? [], store.state.teach ? drawn : 0);
 
 // --- drawing ---
@@ -271,9 +271,9 @@ document.addEventListener("click", ({ target }) => {
   if (!place?.contains(target)) spotlight.brighten();
 }, true);
 
-// In teach mode, keys of a presenter's remote change the step: PageUp and PageDown always, and the arrow keys unless an element
-// needs them. A clicked map or button has the focus, but receives keys only after the Tab key. A clicked field receives
-// the arrow keys until the step is done.
+// In Teach mode, keys of a presenter's remote change the step. PageUp and PageDown always change it, and the arrow keys
+// unless an element needs them. A clicked map or button has the focus, but receives keys only after the Tab key. A
+// clicked field receives the arrow keys until the step is done.
 const isField = (target) => target.matches("input, select, textarea, [contenteditable], [role=slider]");
 const PAGES = { PageDown: goOn, PageUp: goBack };
 const MOVES = { ArrowRight: goOn, ArrowLeft: goBack, ...PAGES };

@@ -12,7 +12,7 @@ export const getCellColour = ({ signed, strengths }, i, j) => {
   return strengths[i][j] > 0 ? COLOURS.positive : COLOURS.negative;
 };
 
-// The colour on white paper of a cell with 55% of its colour, as on the page.
+// The colour of a cell: white with at most 55% of the colour `hex`, as on the page.
 function computeColour(hex, strength) {
   const share = 0.55 * Math.min(Math.abs(strength), 1);
   const parts = WHITE.map((white, k) => {

@@ -115,7 +115,7 @@ def plot_payload(
     *,
     with_training: bool,
 ) -> dict:
-    """Return a plot of `pairs`: each run, and the run that has the history of its curves.
+    """Return a plot of `pairs`: a run, and the run whose history its curves show.
 
     `places` are the indices of the histories by name.
     """

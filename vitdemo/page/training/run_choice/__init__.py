@@ -53,7 +53,7 @@ def payload(jobs: JobQueue | None, context: AppContext, state: ViewState) -> Vie
     }
     names, defaults = [run.name for run in choose_runs(found, state)], default_run_names(found)
     value = [*NOT_CHOSEN] if names == defaults else names
-    # All properties, since gradio replaces those of a list in a closed accordion.
+    # All properties, since gradio replaces the properties of a list in a closed accordion.
     props = {
         **LIST_PROPERTIES,
         "groups": group_runs(found),

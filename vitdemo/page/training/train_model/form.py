@@ -79,7 +79,7 @@ class TrainingForm:
 
     @needs(keys.TRAINING_RECIPE, *SETTINGS, unwatched=(keys.FILLED_RECIPE,))
     def describe_cost(self, context: AppContext, state: ViewState) -> dict:
-        """Return the estimated cost of the settings, or that it is being measured."""
+        """Return the estimated cost, or a message while the training speed is measured."""
         if context.is_dataset_missing():
             return describe_missing_cost(MISSING_IMAGES_TEXT)
         recipe = self.jobs.resolve_recipe(state[keys.TRAINING_RECIPE], read_settings(state))
@@ -99,7 +99,7 @@ class TrainingForm:
         }
 
     def _measure_cost(self, context: AppContext, recipe: Recipe) -> "Future[TrainingCost]":
-        """Return the cost that is being measured; only the last requested cost waits."""
+        """Return the cost being measured; a new request cancels all requests that still wait."""
 
         def measure() -> TrainingCost:
             images = self.jobs.count_training_images(recipe)

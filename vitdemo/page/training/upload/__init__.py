@@ -1,7 +1,7 @@
 """The panel "Upload a model": a run becomes a repository of the Hugging Face Hub.
 
-The panel exists only on a page bound to localhost, and answers only requests from this computer,
-because it uploads with the token of this computer's user.
+The panel uploads with the token of this computer's user. It therefore exists only on a page bound
+to localhost, and accepts only requests from this computer.
 """
 
 import gradio as gr

@@ -7,7 +7,7 @@ import * as store from "../../../store.js";
 import { fillPlural, formatNumber } from "../../../texts.js";
 import { formatSignColour } from "../shared.js";
 
-// Titles and descriptions by kind, and links: changes of the view state.
+// The keys of the following objects are kinds of parts. A link is a change of the view state.
 const LINKS = {
   patches: { inside: "embeddings" },
   stem: { inside: "embeddings" },
@@ -127,7 +127,7 @@ function drawLens({ steps, answers }) {
 
 const isInLayers = ({ kind }) => ["attention", "mlp"].includes(kind);
 
-// The layers: their parts, and what each layer adds to the prediction.
+// The layers: their parts, and the contribution of each layer to the prediction.
 function drawLayers(value) {
   const { answers, parts, steps } = value;
   const [attention, ...others] = parts.filter(isInLayers);

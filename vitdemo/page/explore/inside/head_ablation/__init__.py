@@ -121,9 +121,10 @@ def number_heads(heads: Collection[HeadIndex]) -> list[list[int]]:
 
 
 def compare_predictions(classes: Sequence[str], before: np.ndarray, after: np.ndarray) -> dict:
-    """Return the probabilities `before` and `after` (C,) of the most probable classes before.
+    """Return probabilities (C,) `before` and `after` an ablation, of the most probable classes.
 
-    The row `predicted` is the most probable class after. The first row is the one before.
+    The rows are the most probable classes before the ablation, the most probable class first. The
+    row `predicted` is the most probable class after the ablation.
     """
     shown = top_k_classes(before, MAX_CLASSES)[0].tolist()
     predicted = int(after.argmax())

@@ -1,5 +1,5 @@
-// Contributions of each part of the model to a logit, or to the difference of two logits: a waterfall in the order of
-// the model, single heads, and the norm of the tokens after each layer.
+// Contributions of each part of the model to a logit, or to the difference of two logits. The parts are in a waterfall
+// chart in the order of the model. Grids and tables show the single heads, and the norm of the tokens after each layer.
 import { drawCaption, drawFoldedTable, drawGrid, drawScale, formatSigned } from "../../../components/grid.js";
 import { findLargest, getColour } from "../../../components/shared.js";
 import { makeElement, markup, nothing } from "../../../markup.js";
@@ -75,8 +75,8 @@ function drawWaterfall(rows, name, chosen, choose) {
 
 const subtract = (a, b) => (Array.isArray(a) ? a.map((each, i) => subtract(each, b[i])) : a - b);
 
-// Contributions to the logit of class `k` or, with a class `other`, to the difference of two logits. They add up to
-// the logit.
+// Contributions to the logit of class `k` or, with a class `other`, to the difference of two logits. The contributions
+// add up to the logit or to the difference.
 function computeContributions(data, k, other) {
   const names = ["embedding", "heads", "bias", "mlps", "constant", "logits"];
   return Object.fromEntries(names.map((name) => {

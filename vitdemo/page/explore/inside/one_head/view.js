@@ -65,8 +65,9 @@ function findStrongest(layer, n) {
   return layer.prefix.length + patches.indexOf(Math.max(...patches));
 }
 
-// Indices of the chosen head, query and key. Values that the model does not have are replaced: the query by the class
-// token or a central patch, and the key by the strongest patch of this query.
+// Indices of the chosen head, query and key. Values that the model does not have are replaced. The
+// new query is the class token or a central patch, and the new key is the strongest patch of this
+// query.
 function findChoices(layer, state) {
   const { heads, prefix, grid: [rows, columns], tokens } = layer;
   const findToken = (key) => tokens.findIndex(({ code }) => code === state[key]);

@@ -75,7 +75,7 @@ function drawOverview({ run, grid: [rows, columns], limit }, similarity) {
   canvas.className = "vd-whole";
   drawValues(canvas, values, [height, width], { top: limit, signed: true });
   const label =
-    `${run}: for each of ${rows} by ${columns} patches, a small map of the similarity of its position embedding to all others, at the patch's own place`;
+    `${run}: ${rows} by ${columns} small maps, each at the place of its patch. A map shows the similarity of the patch's position embedding to all others.`;
   return markup`<div class="vd-pair" id="all-positions"><figure aria-label=${label}>${canvas}<figcaption>All patches: one small map per patch</figcaption></figure></div>`;
 }
 
