@@ -10,15 +10,15 @@ let current = null; // { step, base }: the step, and the step that opened the vi
 let shown = []; // the parts on the stage
 let end = 0; // time in milliseconds until which the previous parts remain
 
-const query = (selector) => selector ? [...document.querySelectorAll(`#tabs :is(${selector})`)] : [];
+const listMatches = (selector) => selector ? [...document.querySelectorAll(`#tabs :is(${selector})`)] : [];
 const findOwn = ({ ring, task }) => [ring, getPlace(task)].flatMap(findAll);
 const isVisible = (element) => element.getClientRects().length > 0;
 
 // The elements of a selector. If their view is not drawn yet, the result is the view, because hidden views request no
 // data.
 function findAll(selector) {
-  const found = query(selector);
-  return found.length ? found : query(selector?.match(/^#[\w-]+/)?.[0]);
+  const found = listMatches(selector);
+  return found.length ? found : listMatches(selector?.match(/^#[\w-]+/)?.[0]);
 }
 
 // The view of an element, or the section of the page if it is in no view.
