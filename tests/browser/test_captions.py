@@ -7,17 +7,7 @@ from playwright.sync_api import expect
 from vitdemo.documents import Figure
 from vitdemo.documents.html import TEMPLATES, render_blocks
 
-TRANSPARENT = "rgba(0, 0, 0, 0)"
 PLOT = '<svg viewBox="0 0 10 10" xmlns="http://www.w3.org/2000/svg"><path d="M0 0H9V9Z"/></svg>'
-
-
-def test_numbers_of_a_map_cover_the_legend(shared_page):
-    page = shared_page
-    page.locator("#sections").get_by_role("tab", name="Why this class?").click()
-    page.locator("#attribution-maps summary", has_text="Numbers").first.click()
-    caption = page.locator("#attribution-maps .vd-cells caption").first
-    expect(caption).to_be_visible()
-    expect(caption).not_to_have_css("background-color", TRANSPARENT)
 
 
 def test_titles_of_a_handout_are_aligned(open_page, tmp_path):

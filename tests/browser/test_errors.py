@@ -413,7 +413,7 @@ def test_an_image_opens_with_the_queried_model(errors):
 
 
 def test_missing_weights_and_a_missing_dataset_are_reported(errors, open_page, page_url):
-    expect(errors.locator("#header")).to_contain_text("results of 1 more run")
+    expect(errors.locator("#header").get_by_title("results of 1 more run")).to_be_visible()
     errors.locator("#results-model select").select_option("third")
     expect_image_count(errors, "errors-pictures", 23)
     errors.locator("#errors-pictures .pictures button").first.click()

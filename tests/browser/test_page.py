@@ -122,7 +122,7 @@ JS_HAS_SKELETON = """() => [...document.querySelectorAll("[data-view][data-empty
 def test_views_show_a_skeleton_until_their_data_arrive(open_page, page_url):
     page = open_page(page_url, script=JS_HOLD_RESPONSES)
     page.wait_for_function(JS_HAS_SKELETON)
-    tabs = ("Errors", "Calibration", "Train")
+    tabs = ("Errors", "Compare models", "Train")
     for tab in tabs:
         open_tab(page, tab)
         page.wait_for_function(JS_HAS_SKELETON)

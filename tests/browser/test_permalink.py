@@ -224,12 +224,9 @@ def test_url_opens_its_tab_and_all_tabs_fit_a_phone(open_page, page_url):
     expect(page.locator("#attention .large")).to_be_visible()
 
 
-def test_url_of_a_section_scrolls_to_it_on_a_phone(open_page, page_url):
+def test_url_of_the_former_section_side_by_side_opens_its_fold(open_page, page_url):
     page = open_page(f"{page_url}?section=side", width=390)
     expect(page.locator("#side-by-side h3").first).to_be_visible()
-    page.wait_for_function(
-        "Math.abs(document.querySelector('#side-fold').getBoundingClientRect().top) < 100"
-    )
     page = open_page(page_url, width=390)
     wait_until_drawn(page)
     assert page.evaluate("scrollY") == 0

@@ -19,7 +19,6 @@ TABS = (
     "Per-class metrics",
     "Confusion matrix",
     "Errors",
-    "Calibration",
     "Compare models",
     "Data",
     "Custom classes",

@@ -47,28 +47,16 @@ function create(element) {
 
 store.define("side_by_side", { skeleton: "figures", create });
 
-// The fold. A link that opens it also scrolls to it.
-function createFold(element) {
-  let isFirst = true;
-  const toggle = () => store.set({ compare: !store.state.compare });
-
-  function render(_, { compare }) {
+store.define("side_fold", {
+  follows: ["compare"],
+  render(element, _, { compare }) {
     drawFold(
       markup`<button type="button" class="fold" aria-expanded=${String(compare)}
-        @click=${toggle}>Compare with other models</button>`,
+        @click=${() => store.set({ compare: !compare })}>Compare with other models</button>`,
       element,
     );
-    if (compare && isFirst) {
-      element.scrollIntoView();
-      // The maps above may grow when they are drawn.
-      document.addEventListener("vitdemo:drawn", () => element.scrollIntoView(), { once: true });
-    }
-    isFirst = false;
-  }
-  return { render };
-}
-
-store.define("side_fold", { follows: ["compare"], create: createFold });
+  },
+});
 store.watch(["compare"], ({ compare }) => {
   document.documentElement.toggleAttribute("data-compare", compare);
 });
