@@ -678,7 +678,7 @@ def list_drawn_layers(page) -> list[int]:
 
 
 def test_play_shows_all_layers_and_returns_to_the_chosen_one(open_view):
-    page = open_view("class-token", "source=mean&layer=2")
+    page = open_view("class-token", "source=head&head=2&layer=2")
     page.locator(ALL_FILES_LOADED).wait_for()
     button = page.locator("#attention .play")
     page.evaluate("drawn.length = 0")
@@ -714,7 +714,7 @@ def test_path_plays_once_at_the_first_visit(browser, kinds_views):
 
 
 def test_shared_image_has_the_sentence_the_path_and_the_map(open_view):
-    page = open_view("class-token", "source=mean&layer=2")
+    page = open_view("class-token", "source=head&head=3&layer=2")
     page.locator(ALL_FILES_LOADED).wait_for()
     image, name = download_image(page, page.get_by_role("button", name="Share this image"))
     assert name == "vitdemo-class-token-path.png"
