@@ -106,6 +106,8 @@ def find_stage_problems(page: Page, step: LessonStep) -> list[str]:
 
 def find_layout_problems(page: Page, step: LessonStep) -> list[str]:
     """Return a sentence for each problem of the open `step`, on all `SCREENS`."""
+    if not step.ring:
+        return []
     problems = []
     control = step.task.where if step.task else ""
     for width, height in SCREENS:
