@@ -336,7 +336,7 @@ def test_teach_button_opens_teach_mode_until_the_lesson_is_closed(open_page, sma
 def test_url_opens_a_lesson_at_a_step(open_page, small):
     page = open_page(f"{small}?lesson=9-own&step=2")
     expect(panel(page).locator(".title")).to_have_text("Two")
-    expect(page.locator("#part-distance")).to_be_visible()  # opened by the previous step
+    expect(page.locator("#part-embeddings")).to_be_visible()  # opened by the previous step
     panel(page).get_by_role("textbox").fill("5")
     panel(page).get_by_role("button", name="Check").click()
     expect(panel(page).locator(".told")).to_contain_text("Not quite. The answer is 4.")
@@ -385,10 +385,10 @@ def test_lesson_begins_anew_and_reports_errors(open_page, small):
     expect(panel(page)).to_be_hidden()
     open_tab(page, "Lessons")
     page.locator("#lessons").get_by_role("button", name="Start: Our own").click()
-    expect(page.locator("#part-distance")).to_be_visible()
+    expect(page.locator("#part-embeddings")).to_be_visible()
     open_tab(page, "Lessons")
     page.locator("#lessons").get_by_role("button", name="Start over").click()  # at the same step
-    expect(page.locator("#part-distance")).to_be_visible()
+    expect(page.locator("#part-embeddings")).to_be_visible()
     expect(panel(page).locator(".title")).to_have_text("One")
 
 

@@ -94,38 +94,6 @@ def test_buttons_scroll_to_the_lower_parts_of_compare(page):
     expect(title).to_be_in_viewport()
 
 
-@pytest.fixture
-def lesson_page(page):
-    """Open a lesson in teach mode on a projector."""
-    open_view(page, "?tab=lessons", PROJECTOR)
-    page.evaluate("vitdemo.store.set({ lesson: '3-heads', step: 5, teach: '1' })")
-    expect(page.locator("#lesson .count")).to_have_text("5 of 10")
-    yield page
-    page.evaluate("vitdemo.store.set({ lesson: '', step: 0, teach: '' })")
-
-
-def test_the_headings_of_the_grid_of_heads_are_whole_in_teach_mode(lesson_page):
-    page = lesson_page
-    open_view(
-        page, "?section=heads&source=rollout&model=finetune-deit-tiny&order=entropy", PROJECTOR
-    )
-    headings = page.locator("#attention .wall .block > span[title]")
-    expect(headings.filter(has_text="focused")).to_have_count(2)  # two blocks of layers
-    assert not headings.evaluate_all(
-        "all => all.some((each) => each.scrollWidth > each.clientWidth)"
-    )
-
-
-def test_the_logit_lens_shows_all_layers_in_teach_mode(lesson_page):
-    page = lesson_page
-    open_view(page, "?section=inside&inside=layers&model=finetune-deit-tiny", PROJECTOR)
-    table = page.locator("#lens .vd-strip")
-    expect(table.locator("thead button")).to_have_count(13)
-    panel = page.locator("#lesson .lesson").bounding_box()
-    box = table.bounding_box()
-    assert box["x"] + box["width"] <= panel["x"]
-
-
 @pytest.mark.parametrize(("step", "place"), [(2, "#plots"), (13, "#cost-of")])
 def test_questions_scroll_to_their_view_on_a_phone(page, step, place):
     open_view(page, "?tab=lessons", PHONE)
