@@ -21,7 +21,7 @@ def list_texts() -> list[str]:
 def test_messages_name_existing_buttons():
     texts, scripts = list_texts(), "".join(f.read_text("utf-8") for f in PACKAGE.rglob("*.js"))
     named = {label for text in (*texts, scripts) for _, label in PRESS.findall(text)}
-    assert {"Train classifier", "Test faithfulness"} <= named
+    assert "Train classifier" in named
     missing = named - {*texts}
     assert not [
         label for label in missing if not re.search(rf'[">]{re.escape(label)}["<]', scripts)

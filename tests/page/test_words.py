@@ -153,7 +153,7 @@ def test_overlapping_tokens_are_not_described_as_patches(tmp_path, stem):
     run = make_run(tmp_path / "vit", replace(VIT, options=VIT.options | {"stem": stem}))
     separate = stem == "patch"
     image = Image.fromarray(np.arange(768, dtype=np.uint8).reshape(16, 16, 3))
-    text = patches.patch_blocks(make_context(tmp_path), run, image)[0].text
+    text = patches.patch_blocks(make_context(tmp_path), run, image)[1].text
     assert ("The 4 × 4 × 3 = 48 values of a patch are projected" in text) == separate
     assert "a vector of 24 numbers" in text and "receives 16 patch tokens" in text
     assert ("also read a few pixels around each patch" in text) != separate
