@@ -24,7 +24,7 @@ from vitdemo.page.bridge import (
     load_square,
     run_action,
 )
-from vitdemo.page.explore.inside import logit_lens
+from vitdemo.page.explore.inside import layer_by_layer
 from vitdemo.page.feature import Feature, merge_features
 from vitdemo.page.image_sources import ImageRequest
 from vitdemo.page.state_keys import HEAD, IMAGE, MODEL
@@ -32,7 +32,7 @@ from vitdemo.page.view_state import needs
 
 STATE = {"image": {"source": "photo:cat", "path": None, "at": 0.5}, "model": "vit"}
 PAYLOADS = {
-    "logit_lens": logit_lens.payload,
+    "layer_by_layer": layer_by_layer.payload,
     "echo": needs(MODEL)(lambda context, state: {"run": state.model}),
 }
 
@@ -50,11 +50,11 @@ def ask(context, views: dict, state=STATE) -> dict:
 
 
 def test_each_requested_view_is_answered_under_its_key(context):
-    answer = ask(context, {"echo": "a key", "logit_lens": "another key", "unknown": "key"})
+    answer = ask(context, {"echo": "a key", "layer_by_layer": "another key", "unknown": "key"})
     assert answer["id"] == 7
-    assert answer["views"].keys() == {"echo", "logit_lens"}
+    assert answer["views"].keys() == {"echo", "layer_by_layer"}
     assert answer["views"]["echo"] == {"key": "a key", "data": {"run": "vit"}}
-    assert answer["views"]["logit_lens"]["key"] == "another key"
+    assert answer["views"]["layer_by_layer"]["key"] == "another key"
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,9 @@ def test_each_requested_view_is_answered_under_its_key(context):
     ],
 )
 def test_invalid_state_is_answered_with_a_message(context, changes, message):
-    views = ask(context, {"logit_lens": "k"}, STATE | changes)["views"]
-    assert views["logit_lens"].keys() == {"key", "error"}
-    assert message in views["logit_lens"]["error"]
+    views = ask(context, {"layer_by_layer": "k"}, STATE | changes)["views"]
+    assert views["layer_by_layer"].keys() == {"key", "error"}
+    assert message in views["layer_by_layer"]["error"]
 
 
 @pytest.mark.parametrize("request_data", [{}, {"views": ["echo"]}, {"views": {"echo": 1}}])
