@@ -278,7 +278,7 @@ def small(tmp_path_factory):
     head = "---\ntitle: {}\nminutes: 5\ngoal: See <b>it</b>.\n---\n"
     steps = (
         "## One\nThe model is **{vit.name}**.\n\nopen: ?section=inside&inside=positions\n"
-        "ring: #distances\n"
+        "ring: #positions\n"
         "## Two\nask: Two and two?\nnumber: 4\nbecause: Count.\n"
         "## Three\nPress it.\n\nopen: ?tab=data\ndo: Press.\ntask: press #data-sections button\n"
     )
