@@ -583,19 +583,12 @@ def classify_image(
         probabilities = to_numpy(trace.logits.float().softmax(0))
         source, layer = choose_first_map(context, base)
         if not explains_class:
-            values = attention_map(trace, source, layer)
+            values = trace.plain_map(source, layer)
             return ProbePrediction(probe, trace, probabilities, values, source, layer)
         method = choose_class_method(context, base, model)
         target = int(probabilities.argmax())
         values = to_numpy(attributions.attribute(method.name, model, pixels, target)[0])
     return ProbePrediction(probe, trace, probabilities, values, source, layer, method)
-
-
-def attention_map(trace: ImageTrace, source: str, layer: int) -> np.ndarray:
-    """Return the map (rows, columns) of `choose_first_map`."""
-    if source == "mean":
-        return trace.head_maps(layer).mean(0)
-    return trace.rollout_map(layer, fusion="mean", discard_ratio=0)
 
 
 def choose_class_method(context: AppContext, base: Run, model: nn.Module) -> AttributionMethod:

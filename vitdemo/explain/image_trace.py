@@ -85,6 +85,12 @@ class ImageTrace:
         )  # (1, N, N)
         return self.classifier_maps(matrix)[0]
 
+    def plain_map(self, source: str, layer: int) -> np.ndarray:
+        """Return the "mean" of the heads (rows, columns) in `layer`, or the "rollout" up to it."""
+        if source == "rollout":
+            return self.rollout_map(layer, fusion="mean", discard_ratio=0.0)
+        return self.head_maps(layer).mean(0)
+
     def classifier_maps(self, matrices: Tensor) -> np.ndarray:
         """Return the mean (B, rows, columns) over the classifier's rows of `matrices` (B, N, N)."""
         maps = attention.classifier_map(matrices, self.num_prefix_tokens, self.classifier_rows)

@@ -25,7 +25,6 @@ from vitdemo.analyses.class_attribution import choose_first_map, compute_class_a
 from vitdemo.context import AppContext
 from vitdemo.custom_classes import (
     ImageCollection,
-    attention_map,
     build_probe_model,
     fit_linear_probe,
 )
@@ -379,7 +378,7 @@ def test_maps_of_the_trial_are_those_of_the_written_model(owned, cache):
     trial.predict(owned, TRIAL_STATE, session, fields)
     found, source = trial.payload(session)["map"], session.prediction.source
     square = image_files.crop_visible_square(image)
-    expected = attention_map(owned.trace_image(base, square), *choose_first_map(owned, base))
+    expected = owned.trace_image(base, square).plain_map(*choose_first_map(owned, base))
     np.testing.assert_allclose(found["values"], expected, atol=1e-5)
     assert source == "rollout" and "rollout of the class token" in found["caption"]
     assert "is the same for every class" in found["caption"]

@@ -178,10 +178,7 @@ def compute_map(
         return compute_class_map(context, run, image, kind, target)
     trace = context.trace_image(run, image)
     layer = layer_at_depth(depth, trace.num_layers)
-    if kind == "rollout":
-        values = trace.rollout_map(layer, fusion="mean", discard_ratio=0.0)
-    else:
-        values = trace.head_maps(layer).mean(0)
+    values = trace.plain_map("rollout" if kind == "rollout" else "mean", layer)
     prediction = context.predict(run, image)
     return SideMap(prediction, kind, values, layer, trace.num_layers, trace.reader_name)
 
