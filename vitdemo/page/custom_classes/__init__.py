@@ -5,11 +5,13 @@ this user sees the models in the tabs, and can download the classifier as a zip 
 allows training, the user can also publish the classifier or fine-tune the whole model.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 import gradio as gr
 
 from vitdemo.custom_classes import MAX_CUSTOM_CLASSES
+from vitdemo.jobs import JobQueue
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import add_view
 from vitdemo.page.components.run_choice import RunChoice, group_runs
@@ -67,9 +69,11 @@ def build(setup: PageSetup) -> Feature:
     with gr.Accordion("About", open=False, elem_classes="vd-about"):
         gr.Markdown(ABOUT_CUSTOM_CLASSES)
 
-    def own() -> CustomClassesSession:
-        return session_value(session)
+    return make_feature(lambda: session_value(session), jobs)
 
+
+def make_feature(own: Callable[[], CustomClassesSession], jobs: JobQueue | None) -> Feature:
+    """Return the feature of the tab; `own()` is the session of the current request."""
     return Feature(
         payloads={
             EDITOR_VIEW: needs()(lambda context, state: editor.payload(own())),
