@@ -54,9 +54,6 @@ export function drawValues(
 export const makeCanvas = (width, height) =>
   Object.assign(document.createElement("canvas"), { width, height });
 
-// Whether this computer serves the page, so that the page has only one user.
-export const isLocalPage = () => ["localhost", "127.0.0.1", "[::1]"].includes(window.location.hostname);
-
 export const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
 // The results of `make` for the numbers from 0 to `count` - 1.
@@ -243,6 +240,33 @@ export function observePage(handle, wait) {
     });
   }).observe(document.documentElement, { childList: true, subtree: true });
 }
+
+// Close the open menus (`details`) that `listMenus()` returns with Escape, and with a click next to them.
+export function addMenuListeners(place, listMenus) {
+  document.addEventListener("pointerdown", ({ target }) => {
+    for (const menu of listMenus()) if (menu.open && !menu.contains(target)) menu.open = false;
+  });
+  place.addEventListener("keydown", ({ key, target }) => {
+    const menu = key === "Escape" && listMenus().find((each) => each.open && each.contains(target));
+    if (!menu) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
+}
+
+// Steps of the arrow keys in a grid, as [down, right].
+export const ARROW_MOVES = {
+  ...{ ArrowLeft: [0, -1], ArrowRight: [0, 1] },
+  ...{ ArrowUp: [-1, 0], ArrowDown: [1, 0] },
+};
+
+// The cell of a grid after a step from the cell `number`. The step does not leave the grid.
+export function moveInGrid([down, right], number, [rows, columns]) {
+  const row = clamp(Math.floor(number / columns) + down, 0, rows - 1);
+  return row * columns + clamp((number % columns) + right, 0, columns - 1);
+}
+
+export const findMiddle = ([rows, columns]) => Math.floor(rows / 2) * columns + Math.floor(columns / 2);
 
 // Number of the patch under the pointer, in an element that shows a grid of patches.
 export function findPatch(element, [rows, columns], { clientX, clientY }) {

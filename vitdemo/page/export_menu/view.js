@@ -1,5 +1,6 @@
 // The menu Export of a tab: files of its visible charts and tables. It closes with Escape, and with a click next to it.
 import { listExports } from "../components/exports.js";
+import { addMenuListeners } from "../components/shared.js";
 import { markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
 
@@ -28,16 +29,9 @@ function create(element) {
     draw();
   }
 
-  function press(event) {
-    const menu = element.firstElementChild;
-    if (event.key !== "Escape" || !menu.open) return;
-    menu.open = false;
-    menu.querySelector("summary").focus();
-  }
-
   function draw() {
     render(
-      markup`<details class="vd-export" @toggle=${toggle} @keydown=${press}>
+      markup`<details class="vd-export" @toggle=${toggle}>
         <summary>Export</summary>
         <div class="panel"><ul>${listed.map(drawOffer)}</ul>${
         listed.length ? nothing : markup`<p>${NOTHING}</p>`
@@ -47,10 +41,7 @@ function create(element) {
     );
   }
 
-  document.addEventListener("pointerdown", ({ target }) => {
-    const menu = element.firstElementChild;
-    if (menu?.open && !menu.contains(target)) menu.open = false;
-  });
+  addMenuListeners(element, () => [...element.children]);
   return { render: draw };
 }
 

@@ -1,5 +1,5 @@
 // The controls above the grid: the menu of maps, the settings of rollout, and the display options.
-import { makeRange } from "../../components/shared.js";
+import { addMenuListeners, makeRange } from "../../components/shared.js";
 import { markup, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { fill, SOURCE_HEAD } from "../../texts.js";
@@ -27,7 +27,7 @@ const drawKeySelect = (name, state, isDisabled) =>
 
 // Norm-weighted maps have a switch of their own.
 const WEIGHTED = { head: "norm-head", mean: "norm" };
-const PLAIN = { "norm-head": "head", norm: "mean" };
+const PLAIN = Object.fromEntries(Object.entries(WEIGHTED).map((pair) => pair.toReversed()));
 
 function drawSourceMenu({ heads }, { source, head, isNorm }, choose) {
   const plain = PLAIN[source] ?? source;
@@ -78,21 +78,6 @@ function drawDisplay(state, choose, saves) {
   </details>`;
 }
 
-// A panel closes with Escape, and with a click next to it.
-function addPanelListeners(bar) {
-  const closePanels = (target) =>
-    bar.querySelectorAll("details.display[open]").forEach((each) =>
-      each.contains(target) || (each.open = false)
-    );
-  document.addEventListener("pointerdown", ({ target }) => closePanels(target));
-  bar.addEventListener("keydown", (event) => {
-    const panel = event.key === "Escape" && event.target.closest("details.display[open]");
-    if (!panel) return;
-    panel.open = false;
-    panel.firstElementChild.focus();
-  });
-}
-
 // The controls in `bar`. `choose(changes)` chooses another map, and `saves` and `share` are buttons. Return
 // `show(trace, selection)`.
 export function createControls(bar, choose, { saves, share }) {
@@ -106,7 +91,7 @@ export function createControls(bar, choose, { saves, share }) {
       ],
       bar,
     );
-  addPanelListeners(bar);
+  addMenuListeners(bar, () => [...bar.querySelectorAll("details.display")]);
   show({ heads: 0, layers: 1 }, store.state); // so that the first map does not move the layout
   return show;
 }

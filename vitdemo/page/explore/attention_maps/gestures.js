@@ -1,14 +1,9 @@
 // Choice of a patch on the large map with the pointer, by touch, and with the keyboard.
-import { clamp, findPatch } from "../../components/shared.js";
-
-const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+import { ARROW_MOVES, findMiddle, findPatch, moveInGrid } from "../../components/shared.js";
 
 // The patch after a move of the keyboard cursor. The first press shows the cursor at the chosen patch or in the middle.
-function movePatch([down, right], { grid: [rows, columns], pointed, chosen }) {
-  if (pointed === null) return chosen ?? Math.floor(rows / 2) * columns + Math.floor(columns / 2);
-  const row = clamp(Math.floor(pointed / columns) + down, 0, rows - 1);
-  return row * columns + clamp((pointed % columns) + right, 0, columns - 1);
-}
+const movePatch = (move, { grid, pointed, chosen }) =>
+  pointed === null ? chosen ?? findMiddle(grid) : moveInGrid(move, pointed, grid);
 
 // Listen on the element `map`. `getPatches()` returns { grid, pointed (patch under the pointer or the keyboard cursor, or
 // null), chosen (chosen patch, or undefined) }, or null without a map. `point(number)` changes the pointed patch, and
@@ -17,9 +12,9 @@ export function addPatchGestures(map, getPatches, { point, toggle, use }) {
   function press(event) {
     const patches = getPatches();
     if (!patches || event.ctrlKey || event.altKey || event.metaKey) return;
-    if (event.key in MOVES) {
+    if (event.key in ARROW_MOVES) {
       use();
-      point(movePatch(MOVES[event.key], patches));
+      point(movePatch(ARROW_MOVES[event.key], patches));
     } else if (event.key === "Enter" || event.key === " ") {
       if (patches.pointed !== null) toggle(patches.pointed);
     } else if (event.key === "Escape") {

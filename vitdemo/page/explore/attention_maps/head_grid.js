@@ -1,13 +1,12 @@
 // The grid of all heads: a map per head. The grid is one control: arrow keys choose another map.
 import { makeHeadRows } from "../../components/matrices.js";
-import { clamp, drawValues, findLargest, makeRange } from "../../components/shared.js";
+import { ARROW_MOVES, drawValues, findLargest, makeRange, moveInGrid } from "../../components/shared.js";
 import { markup, nothing, render } from "../../markup.js";
 import { fill, ROW, THUMBNAIL_HEAD } from "../../texts.js";
 import { getColours, isOfHead, readPatches } from "./selection.js";
 
 const NORM_HEAD =
   "Layer {layer}, head {head}: norm-weighted, distance {distance} patches, entropy {entropy} bits";
-const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
 // Arrange layers in blocks next to each other, with the number of blocks that gives the largest thumbnails.
 function arrangeBlocks(layers, columns, [width, height]) {
@@ -94,14 +93,13 @@ export function createHeadGrid(place, computeRoom, choose) {
     if (i >= 0) chooseNumber(i);
   });
   place.addEventListener("keydown", (event) => {
-    const [down, right] = MOVES[event.key] ?? [];
-    if (right === undefined || event.ctrlKey || event.altKey || event.metaKey) return;
+    const move = ARROW_MOVES[event.key];
+    if (!move || event.ctrlKey || event.altKey || event.metaKey) return;
     event.preventDefault();
     const { layer, head } = drawn.selection;
     const i = Math.max(thumbnails.findIndex((each) => each.layer === layer && each.head === head), 0);
-    const row = clamp(Math.floor(i / columns) + down, 0, thumbnails.length / columns - 1);
     // A click, so that a lesson notices the choice.
-    thumbnails[row * columns + clamp((i % columns) + right, 0, columns - 1)].cell.click();
+    thumbnails[moveInGrid(move, i, [thumbnails.length / columns, columns])].cell.click();
   });
 
   function layOut(trace, selection) {

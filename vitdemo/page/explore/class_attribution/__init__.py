@@ -51,7 +51,6 @@ from vitdemo.runs import Run
 
 VIEW, DETAILS = "class_attribution", "class_attribution_details"
 DETAILS_TITLE = "Details"
-# Above this size, the test of one image takes more than about ten seconds on a CPU core.
 CHOICES = keys.LAYER, keys.EXPLAINED_CLASS, keys.SECOND_CLASS, keys.PATCH_REPLACEMENT
 
 

@@ -1,6 +1,5 @@
 // Attribution maps of a class: a verdict, the large map, the image without the top patches of this map, and small maps.
-// The maps appear first; the scores follow when the faithfulness test ends. If the test takes only seconds, the browser
-// starts it.
+// The maps appear first; the scores follow when the faithfulness test ends.
 import { defineDocument } from "../../components/documents.js";
 import { formatSigned } from "../../components/grid.js";
 import { drawMapFigure, drawScales } from "../../components/maps.js";

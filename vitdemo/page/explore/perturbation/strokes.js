@@ -1,15 +1,9 @@
 // Removal of patches with the pointer, by touch, and with the keyboard: one element shows all patches. A click or a drag
 // is a stroke, which removes patches if it begins at a patch that is there, and otherwise restores patches.
-import { clamp, findPatch } from "../../components/shared.js";
-
-const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+import { ARROW_MOVES, findMiddle, findPatch, moveInGrid } from "../../components/shared.js";
 
 // The cell after a move of the keyboard cursor. The first press shows the cursor in the middle.
-function moveCell([down, right], cell, [rows, columns]) {
-  if (cell === null) return Math.floor(rows / 2) * columns + Math.floor(columns / 2);
-  const row = clamp(Math.floor(cell / columns) + down, 0, rows - 1);
-  return row * columns + clamp((cell % columns) + right, 0, columns - 1);
-}
+const moveCell = (step, cell, grid) => cell === null ? findMiddle(grid) : moveInGrid(step, cell, grid);
 
 function isInside(element, { clientX, clientY }) {
   const { left, right, top, bottom } = element.getBoundingClientRect();
@@ -44,7 +38,7 @@ export function addStrokes(board, { getGrid, isRemoved, point, show, apply }) {
 
   function press(event) {
     if (!getGrid() || event.ctrlKey || event.altKey || event.metaKey) return;
-    if (event.key in MOVES) move(moveCell(MOVES[event.key], cursor, getGrid()));
+    if (event.key in ARROW_MOVES) move(moveCell(ARROW_MOVES[event.key], cursor, getGrid()));
     else if (["Enter", " "].includes(event.key) && cursor !== null) {
       apply({ removes: !isRemoved(cursor), cells: new Set([cursor]) });
     } else if (event.key === "Escape") move(null);

@@ -1,7 +1,7 @@
 // The maps of several models for one image, in a fold below the attention maps.
 import { createDocument } from "../../components/documents.js";
+import { defineFold } from "../../components/fold.js";
 import { formatProbability } from "../../components/shared.js";
-import { markup, render as drawFold } from "../../markup.js";
 import * as store from "../../store.js";
 
 const NO_MODEL = "Choose a model above.";
@@ -47,16 +47,8 @@ function create(element) {
 
 store.define("side_by_side", { skeleton: "figures", create });
 
-store.define("side_fold", {
-  follows: ["compare"],
-  render(element, _, { compare }) {
-    drawFold(
-      markup`<button type="button" class="fold" aria-expanded=${String(compare)}
-        @click=${() => store.set({ compare: !compare })}>Compare with other models</button>`,
-      element,
-    );
-  },
-});
-store.watch(["compare"], ({ compare }) => {
-  document.documentElement.toggleAttribute("data-compare", compare);
+defineFold("side_fold", {
+  ...{ key: "compare", open: true, closed: false },
+  title: "Compare with other models",
+  content: "#side",
 });
