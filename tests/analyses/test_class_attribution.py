@@ -468,6 +468,12 @@ def test_payload_shows_attention_of_the_layer_of_the_page(shown):
     assert titles == ["Grad-CAM"]
 
 
+def test_only_the_test_of_a_small_model_starts_by_itself(shown, monkeypatch):
+    assert payload(shown, view_state()).data["is_quick"]
+    monkeypatch.setattr(class_attribution, "MAX_QUICK_PARAMETERS", 10)
+    assert not payload(shown, view_state()).data["is_quick"]
+
+
 def test_payload_ignores_unsuitable_classes_with_a_message(shown):
     found = payload(shown, view_state(explained_class="unicorn", second_class="cat"))
     assert "'vit' has no class 'unicorn'" in found.data["problem"]

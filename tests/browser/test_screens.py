@@ -94,6 +94,17 @@ def test_buttons_scroll_to_the_lower_parts_of_compare(page):
     expect(title).to_be_in_viewport()
 
 
+def test_the_headings_of_the_grid_of_heads_are_whole(page):
+    open_view(
+        page, "?section=heads&source=rollout&model=finetune-deit-tiny&order=entropy", PROJECTOR
+    )
+    headings = page.locator("#attention .wall .block > span[title]")
+    expect(headings.filter(has_text="focused")).to_have_count(2)  # two blocks of layers
+    assert not headings.evaluate_all(
+        "all => all.some((each) => each.scrollWidth > each.clientWidth)"
+    )
+
+
 @pytest.mark.parametrize(("step", "place"), [(2, "#plots"), (13, "#cost-of")])
 def test_questions_scroll_to_their_view_on_a_phone(page, step, place):
     open_view(page, "?tab=lessons", PHONE)

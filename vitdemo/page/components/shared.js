@@ -54,6 +54,9 @@ export function drawValues(
 export const makeCanvas = (width, height) =>
   Object.assign(document.createElement("canvas"), { width, height });
 
+// Whether this computer serves the page, so that the page has only one user.
+export const isLocalPage = () => ["localhost", "127.0.0.1", "[::1]"].includes(window.location.hostname);
+
 export const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
 // The results of `make` for the numbers from 0 to `count` - 1.

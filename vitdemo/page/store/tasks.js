@@ -20,6 +20,8 @@ export function startTask(name, listen, watched = []) {
   firstAnswer.then(() => task === started && sendTask());
 }
 
+export const isTaskRunning = () => task !== null;
+
 function sendTask() {
   task.id = sendRequest("start", { task: task.name });
 }

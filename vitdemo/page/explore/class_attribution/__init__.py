@@ -7,7 +7,8 @@ The payload of the maps:
      "first": name of the map that is large if the user chose none,
      "measured": see `describe_measurement`, "scores": see `score_payload`,
      "has_slow": whether slow maps or their checks are missing,
-     "is_untested": whether the test of a map is missing}
+     "is_untested": whether the test of a map is missing,
+     "is_quick": whether the test takes only seconds, so that the browser starts it}
 
 It contains slow maps and results of the faithfulness test only if they are in the cache. Two tasks
 compute the missing maps and results. The fold *Details* is a separate document. Its curves and
@@ -26,6 +27,7 @@ from vitdemo.context import AppContext
 from vitdemo.documents.payload import blocks_to_json
 from vitdemo.errors import RunError
 from vitdemo.explain.attributions import OnStep, list_methods
+from vitdemo.models import count_parameters
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import (
     ImageFile,
@@ -51,6 +53,8 @@ from vitdemo.runs import Run
 
 VIEW, DETAILS = "class_attribution", "class_attribution_details"
 DETAILS_TITLE = "Details"
+# Above this size, the test of one image takes more than about ten seconds on a CPU core.
+MAX_QUICK_PARAMETERS = 10_000_000
 CHOICES = keys.LAYER, keys.EXPLAINED_CLASS, keys.SECOND_CLASS, keys.PATCH_REPLACEMENT
 
 
@@ -102,6 +106,7 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
             "scores": score_payload(known),
             "has_slow": has_missing_maps(context, found),
             "is_untested": len(missing) > 0,
+            "is_quick": is_quick(context, found.run),
         },
         control_updates(
             found,
@@ -207,6 +212,11 @@ def has_missing_maps(context: AppContext, maps: ClassAttribution) -> bool:
     checks = {each.method.name: each.head_check for each in maps.maps}
     is_checked = maps.against is not None or all(checks.get(each.name) for each in slow)
     return not is_checked or any(each.name not in checks for each in slow)
+
+
+def is_quick(context: AppContext, run: Run) -> bool:
+    is_small = count_parameters(context.load_model(run)) <= MAX_QUICK_PARAMETERS
+    return is_small or context.device.type != "cpu"
 
 
 def choose_fill(maps: ClassAttribution, state: ViewState) -> str:

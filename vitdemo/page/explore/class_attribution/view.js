@@ -1,9 +1,16 @@
 // Attribution maps of a class: a verdict, the large map, the image without the top patches of this map, and small maps.
-// The maps appear first; the scores follow when the faithfulness test ends.
+// The maps appear first; the scores follow when the faithfulness test ends. If the test takes only seconds and the page has
+// only one user, the browser starts the test.
 import { defineDocument } from "../../components/documents.js";
 import { formatSigned } from "../../components/grid.js";
 import { drawMapFigure, drawScales } from "../../components/maps.js";
-import { drawNotice, drawValues, formatProbability, makeCanvas } from "../../components/shared.js";
+import {
+  drawNotice,
+  drawValues,
+  formatProbability,
+  isLocalPage,
+  makeCanvas,
+} from "../../components/shared.js";
 import { createTaskPanel } from "../../components/task_panel.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
@@ -11,6 +18,7 @@ import { createRemoval } from "./removal.js";
 
 const [VIEW, DETAILS] = ["class_attribution", "class_attribution_details"];
 const LARGE = "attribution.map"; // state key: name of the large map
+const START_DELAY = 400; // milliseconds: quick changes of the view start one test
 const starts = [
   {
     id: "test-faithfulness",
@@ -118,8 +126,27 @@ function drawMaps(data, large, drawn) {
 
 // --- the view ---
 
+// Return a function that starts the test of a quick model, unless another task runs. A test that the user has cancelled
+// starts again only after a change of the view. Users of a shared server start the test themselves.
+function createTestStarter() {
+  let timer = null;
+  let started = ""; // state and number of maps for which the test was started
+  return ({ is_quick: isQuick, is_untested: isUntested, maps }) => {
+    clearTimeout(timer);
+    const key = JSON.stringify([maps.length, ...getWatched().map((name) => store.state[name])]);
+    if (key !== started) started = "";
+    if (!isQuick || !isUntested || started || !isLocalPage()) return;
+    timer = setTimeout(() => {
+      if (!testButton.getClientRects().length || store.isTaskRunning()) return;
+      started = key;
+      testButton.click();
+    }, START_DELAY);
+  };
+}
+
 function createMaps(element) {
   const removal = createRemoval();
+  const startTestSoon = createTestStarter();
   let drawn = {}; // data, the large map, and their templates
   const draw = (question, verdict, content) =>
     render(
@@ -144,6 +171,7 @@ function createMaps(element) {
       panel.buttons.hidden = false;
       testButton.hidden = !data.is_untested && !testButton.disabled; // a disabled button shows a running task
       slowButton.hidden = !data.has_slow && !slowButton.disabled;
+      startTestSoon(data);
     },
     showError(text) {
       draw("", "", drawNotice(text));

@@ -1,6 +1,6 @@
 // Input of the image that all models receive. The user can move the square that the models receive.
 import { drawDatasetCard, isMissingDataset } from "../../components/dataset_card.js";
-import { drawNotice } from "../../components/shared.js";
+import { drawNotice, isLocalPage } from "../../components/shared.js";
 import { MAX_FILE_BYTES } from "../../generated.js";
 import { makeElement, markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
@@ -8,8 +8,6 @@ import { createCrop } from "./crop.js";
 import { LAYOUT } from "./layout.js";
 import { addSources } from "./sources.js";
 
-// Names of this computer: its user's photos do not leave it.
-const LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"];
 const UPLOAD_FAILED =
   "The image could not be uploaded: the server does not respond, or its disk is full. Try again.";
 
@@ -77,7 +75,7 @@ function create(element, { upload }) {
   }
 
   if (upload) addSources(element, findPart, createSender(upload, showMessage), showMessage);
-  findPart("privacy").hidden = !upload || !LOCAL_HOSTS.includes(window.location.hostname);
+  findPart("privacy").hidden = !upload || !isLocalPage();
   findPart("ways").hidden = findPart("crop").inert = !upload;
   const setCrop = createCrop(whole, findPart("crop"), (at) => choose({ ...shown, at }));
 
