@@ -29,6 +29,15 @@ from vitdemo import runs
 from vitdemo.page.training.curves import NO_SELECTION_MESSAGE
 
 UPDATE_INTERVAL_MS = 6000  # milliseconds between updates of an open tab
+# Clicks the first visible element `label` as soon as it exists, while gradio creates the rest.
+JS_CLICK_EARLY = """label => {
+    const timer = setInterval(() => {
+        const found = [...document.querySelectorAll(label)].find((each) => each.checkVisibility());
+        if (!found) return;
+        clearInterval(timer);
+        found.click();
+    }, 5);
+}"""
 EVIL = '<b>${alert("1")}`'  # a possible name of a run folder
 
 
@@ -189,6 +198,18 @@ def test_smoothing_matches_hand_worked_values(progress):
     assert smooth([1, 2, 4], 0.5) == pytest.approx([1, 1.25 / 0.75, 2.625 / 0.875])
     assert smooth([None, 1, None, 4], 0.5) == [None, 1, None, pytest.approx(4.25 / 1.25)]
     assert smooth([], 0.9) == []
+
+
+@pytest.mark.parametrize("fold", ["training-choices", "ingredients", "upload-model"])
+def test_a_fold_that_is_opened_early_stays_open(open_page, page_url, fold):
+    """gradio closes it again while it creates the rest of the tab."""
+    page = open_page("about:blank", stranger=True)
+    label = f"#{fold} .label-wrap"
+    page.add_init_script(f"({JS_CLICK_EARLY})({label!r})")
+    page.goto(f"{page_url}?tab=training")
+    page.locator("#plots svg").nth(2).wait_for()
+    wait_until_idle(page)
+    expect(page.locator(label)).to_contain_class("open")
 
 
 def test_url_selects_runs_and_updates_stop_in_hidden_tabs(open_page, serve_runs, tmp_path):

@@ -1,0 +1,21 @@
+// Keeps accordions open. gradio closes an accordion again that the user opens while gradio creates the rest of its tab.
+const CREATION_TIME = 5000; // milliseconds after a click
+
+const guards = new WeakMap(); // observer of each label that the user has just clicked
+
+document.addEventListener("click", guard, { capture: true });
+
+// Click again as soon as an accordion closes without a click. A click on an open accordion closes it.
+function guard({ target }) {
+  const label = target.closest("button.label-wrap");
+  guards.get(label)?.disconnect();
+  if (!label || label.matches(".open")) return;
+  let wasOpen = false;
+  const observer = new MutationObserver(() => {
+    if (wasOpen && !label.matches(".open")) label.click();
+    wasOpen ||= label.matches(".open");
+  });
+  guards.set(label, observer);
+  observer.observe(label, { attributeFilter: ["class"] });
+  setTimeout(() => observer.disconnect(), CREATION_TIME);
+}
