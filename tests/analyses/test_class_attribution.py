@@ -354,6 +354,14 @@ def test_resnet_has_grad_cam_and_is_measured_on_cells(shown, ask, monkeypatch):
         measure_faithfulness(shown, result, noise(0), fill="drop")
 
 
+@pytest.mark.parametrize("seed", [109, 110])
+def test_progress_of_the_faithfulness_test_never_decreases(shown, ask, seed):
+    steps = []
+    measure_faithfulness(shown, ask(seed), noise(seed), on_step=lambda *at: steps.append(at))
+    done, totals = zip(*steps, strict=True)
+    assert list(done) == sorted(done) and {*totals} == {done[-1]}
+
+
 def test_stopped_computation_caches_no_partial_result(shown, ask):
     steps = []
 

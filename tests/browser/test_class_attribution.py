@@ -161,6 +161,10 @@ def test_quick_maps_follow_the_class_and_the_model(maps_page):
     expect(maps_page.locator(SMALL)).to_have_count(0)
     replacement = maps_page.locator("#patch-replacement input")
     expect(replacement).to_have_value(re.compile("^Uniform colour"))
+    # The user's choice applies again to the next model that supports it.
+    choose_model(maps_page, "timm")
+    expect(replacement).to_have_value("Token dropped")
+    assert "fill=" not in maps_page.url
 
 
 def test_attention_map_follows_the_layer_of_the_page(open_attribution):
@@ -175,6 +179,7 @@ def test_attention_map_follows_the_layer_of_the_page(open_attribution):
 
 
 def test_saved_map_has_title_model_and_colour_scale(maps_page):
+    expect(maps_page.locator(VERDICT)).to_contain_text(TESTED)  # the scores choose the large map
     figure = maps_page.locator(f"{MAPS} figure").first
     title = figure.locator("figcaption > strong").inner_text()
     button = figure.get_by_role("button", name=re.compile("^Save as SVG: "))

@@ -202,7 +202,7 @@ def test_smoothing_matches_hand_worked_values(progress):
 
 @pytest.mark.parametrize("fold", ["training-choices", "ingredients", "upload-model"])
 def test_a_fold_that_is_opened_early_stays_open(open_page, page_url, fold):
-    """gradio closes it again while it creates the rest of the tab."""
+    """Gradio closes it again while it creates the rest of the tab."""
     page = open_page("about:blank", stranger=True)
     label = f"#{fold} .label-wrap"
     page.add_init_script(f"({JS_CLICK_EARLY})({label!r})")

@@ -198,17 +198,23 @@ def test_download_is_answered_with_its_file(context):
     assert unknown["error"] == UNEXPECTED_ERROR_MESSAGE
 
 
-def test_task_reports_progress_and_returns_its_result(context):
+def test_task_reports_its_newest_progress_and_returns_its_result(context):
+    counted, received = threading.Event(), threading.Event()
+
     def count(context, state, report):
-        for done in (1, 2):
-            report(done, 2, "Counting")
+        for done in (1, 2, 3):
+            report(done, 3, "Counting")
+        counted.set()
+        assert received.wait(10)
         return [state.model]
 
-    messages = [
-        *TaskRunner(context, {"count": count}).run({"id": 3, "task": "count", "state": STATE})
-    ]
-    assert {"id": 3, "done": 2, "total": 2, "text": "Counting"} in messages
-    assert messages[-1] == {"id": 3, "end": True, "data": ["vit"], "error": None}
+    messages = TaskRunner(context, {"count": count}).run({"id": 3, "task": "count", "state": STATE})
+    first = next(messages)
+    assert counted.wait(10)
+    newest = first if first["done"] == 3 else next(messages)
+    assert newest == {"id": 3, "done": 3, "total": 3, "text": "Counting"}
+    received.set()
+    assert [*messages] == [{"id": 3, "end": True, "data": ["vit"], "error": None}]
 
 
 @pytest.mark.parametrize("stop", ["cancel", "leave"])

@@ -336,6 +336,7 @@ class _FaithfulnessTest:
         _, self.pixels = context.prepare_input(maps.run.preprocessing, image)
         self.grid = attributions.cell_grid(self.model, self.pixels)
         self.done, self.parts, self.on_step = 0, 1 + len(maps.maps), on_step
+        self.reported = 0  # the largest number of steps
         self.settings = {"fill": fill, "against": maps.against, "steps": faithfulness.CURVE_STEPS}
 
     def run_test(self, cache: Cache) -> None:
@@ -390,8 +391,12 @@ class _FaithfulnessTest:
             )
 
     def report_progress(self, done: int, total: int) -> None:
-        """Report the progress of the current part; each part counts as 100 steps."""
-        self.on_step(100 * self.done + 100 * done // total, 100 * self.parts)
+        """Report the progress of the current part; each part counts as 100 steps.
+
+        The scores of copies begin again at 0, so the largest number of steps is reported.
+        """
+        self.reported = max(self.reported, 100 * self.done + 100 * done // total)
+        self.on_step(self.reported, 100 * self.parts)
 
 
 @dataclass(frozen=True)

@@ -298,11 +298,22 @@ class TaskRunner:
         if task is not None:
             threading.Thread(target=contextvars.copy_context().run, args=(work,)).start()
             try:
-                for done, total, text in iter(reports.get, None):
+                for done, total, text in iter(partial(_take_newest, reports), None):
                     yield {"id": number, "done": done, "total": total, "text": text}
             finally:
                 self._cancelled[key] = True  # gradio closes this generator if the page is closed
         yield end
+
+
+def _take_newest(reports: queue.SimpleQueue[tuple | None]) -> tuple | None:
+    """Wait for reports, and return the newest one; None if the task has ended.
+
+    On a busy server, messages wait longer than the task needs for a step.
+    """
+    newest = reports.get()
+    for _ in range(reports.qsize()):
+        newest = reports.get()
+    return newest
 
 
 class Responder:

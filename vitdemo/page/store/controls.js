@@ -1,27 +1,33 @@
 // The controls of the page, whose values are part of the state. The page draws the controls, and
 // takes changes of their properties from this module.
 import { trigger } from "./channel.js";
-import { set, state } from "./state.js";
+import { keys, set, state } from "./state.js";
 
 const updated = {}; // last update of each control as JSON
 let changes = {}; // properties by control, which the page has not taken yet
 
-// While the user has not chosen from a list, the state of the list is [""], and the control shows the choice of the server.
-const defaults = {}; // choices of the server, by name
-const isUnset = (name) => JSON.stringify(state[name]) === '[""]';
-export const getShownValue = (name) => (isUnset(name) ? defaults[name] : null) ?? state[name];
+// A control shows a value of the server while the state of a list is [""], because the user has not chosen yet, and while
+// the model does not support the user's choice, which the next model may support.
+const defaults = {}; // values of the server, by name
+const choices = {}; // values that the model supports, by name
+const isReplaced = (name) =>
+  keys[name].kind === "choice"
+    ? choices[name]?.includes(state[name]) === false
+    : JSON.stringify(state[name]) === '[""]';
+export const getShownValue = (name) => (isReplaced(name) ? defaults[name] : null) ?? state[name];
 
-// Change properties of controls, given by name. A new value also changes the state, if the user has chosen one.
+// Change properties of controls, given by name. A new value also changes the state, unless the control replaces it.
 export function updateControls(updates) {
   for (const [name, properties] of Object.entries(updates)) {
     const isSameValue = JSON.stringify(properties.value ?? state[name]) === JSON.stringify(state[name]);
     if (updated[name] === JSON.stringify(properties) && isSameValue) continue;
     updated[name] = JSON.stringify(properties);
-    if (isUnset(name) && properties.value) defaults[name] = properties.value;
+    if (properties.choices) choices[name] = properties.choices.map(([, value]) => value);
+    if (isReplaced(name) && properties.value) defaults[name] = properties.value;
     showControl(name, properties);
   }
   const values = Object.entries(updates).filter(([name, properties]) =>
-    "value" in properties && !isUnset(name)
+    "value" in properties && !isReplaced(name)
   );
   set(Object.fromEntries(values.map(([name, { value }]) => [name, value])), { isCorrection: true });
 }
