@@ -179,7 +179,8 @@ def test_attention_map_follows_the_layer_of_the_page(open_attribution):
 
 
 def test_saved_map_has_title_model_and_colour_scale(maps_page):
-    expect(maps_page.locator(VERDICT)).to_contain_text(TESTED)  # the scores choose the large map
+    expect(maps_page.locator(VERDICT)).to_contain_text(TESTED)
+    wait_until_idle(maps_page)  # the scores choose the large map
     figure = maps_page.locator(f"{MAPS} figure").first
     title = figure.locator("figcaption > strong").inner_text()
     button = figure.get_by_role("button", name=re.compile("^Save as SVG: "))
