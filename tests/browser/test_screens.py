@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.actions import wait_until_drawn
+from tests.browser.actions import wait_until_drawn, wait_until_idle
 
 LAPTOP, PROJECTOR, PHONE = (1366, 768), (1024, 768), (390, 844)
 MENUS = ("#results-model", "#results-other", "#results-tests")
@@ -13,6 +13,15 @@ JS_IS_ABOVE_PANEL = """place => {
     const panel = document.querySelector("#lesson .lesson").getBoundingClientRect();
     return box?.height > 0 && box.top >= 0 && box.top < panel.top - 100;
 }"""
+
+# Adds up the layout shifts without recent input: https://web.dev/articles/cls
+JS_OBSERVE_SHIFTS = """
+window.shift = 0;
+new PerformanceObserver((list) => {
+    for (const { hadRecentInput, value } of list.getEntries()) if (!hadRecentInput) shift += value;
+}).observe({ type: "layout-shift", buffered: true });
+"""
+MAX_SHIFT = 0.1  # a page is good up to this sum
 
 
 @pytest.fixture(scope="module")
@@ -112,3 +121,29 @@ def test_questions_scroll_to_their_view_on_a_phone(page, step, place):
     expect(page.locator("#lesson .question")).to_be_visible()
     page.wait_for_function(JS_IS_ABOVE_PANEL, arg=place)
     page.evaluate("vitdemo.store.set({ lesson: '', step: 0 })")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "section=class-attribution",
+        "section=hands",
+        "section=inside&inside=embeddings",
+        "section=inside&inside=ablation",
+        "tab=training",
+        "tab=metrics",
+        "tab=compare",
+        "tab=data",
+        "tab=own",
+        "tab=lessons",
+    ],
+)
+def test_the_parts_of_a_page_do_not_move_while_it_loads(open_page, included_url, query):
+    page = open_page("about:blank", stranger=True)
+    page.set_viewport_size({"width": LAPTOP[0], "height": LAPTOP[1]})
+    page.add_init_script(JS_OBSERVE_SHIFTS)
+    page.goto(f"{included_url}?{query}")
+    expect(page.locator("#tabs")).to_be_visible()
+    wait_until_idle(page)
+    assert page.evaluate("shift") < MAX_SHIFT

@@ -15,6 +15,8 @@ export {
   checkModels,
   connect,
   define,
+  firstAnswer,
+  firstRequest,
   invalidate,
   invalidateViewsOf,
   listNeeds,

@@ -3,10 +3,10 @@ const CREATION_TIME = 5000; // milliseconds after a click
 
 const guards = new WeakMap(); // observer of each label that the user has just clicked
 
-document.addEventListener("click", guard, { capture: true });
+document.addEventListener("click", keepOpen, { capture: true });
 
 // Click again as soon as an accordion closes without a click. A click on an open accordion closes it.
-function guard({ target }) {
+function keepOpen({ target }) {
   const label = target.closest("button.label-wrap");
   guards.get(label)?.disconnect();
   if (!label || label.matches(".open")) return;

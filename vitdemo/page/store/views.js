@@ -32,7 +32,8 @@ let running = null; // id of the request that the server handles
 let skipTimer = null;
 let asksForModels = false; // whether a request is sent even if no visible view is stale
 export let hasAnswer = false;
-let resolveAnswer = null;
+let [resolveRequest, resolveAnswer] = [null, null];
+export const firstRequest = new Promise((resolve) => (resolveRequest = resolve));
 export const firstAnswer = new Promise((resolve) => (resolveAnswer = resolve));
 
 const getNeeds = (name) => needs?.[name] ?? [];
@@ -169,6 +170,7 @@ function requestData(stale) {
     if (each.key === null) showSkeleton(each);
   }
   newest = sendRequest("ask", { views: Object.fromEntries(stale.map(({ name, asked }) => [name, asked])) });
+  resolveRequest();
   running ??= newest;
   if (running !== newest) skipTimer ??= setTimeout(skipOutdated, SKIP_AFTER);
 }
