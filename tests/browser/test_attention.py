@@ -265,7 +265,7 @@ def test_pointing_and_selecting_send_no_requests(open_view):
         wait_until_drawn(page, source=source.split()[0])
     set_layer(page, 2)
     wait_until_drawn(page, layer=2)
-    page.locator("#attention summary", has_text="Display").click()
+    page.locator("#attention").get_by_text("Settings", exact=True).click()
     page.locator("#attention .direction").select_option("is attended by")
     wait_until_drawn(page, direction="incoming")
     page.locator("#attention .order").select_option("entropy")
@@ -460,7 +460,7 @@ def test_url_restores_the_view_and_heads_are_ordered_by_value(open_view):
     find_thumbnail(page, 2, 3).click()
     wait_until_drawn(page, head=3, layer=2)
     assert page.locator("#attention .top").inner_text() == top
-    page.locator("#attention summary", has_text="Display").click()
+    page.locator("#attention").get_by_text("Settings", exact=True).click()
     all_layers = page.get_by_role("checkbox", name="rank across all layers")
     for order in ("distance", "entropy"):
         page.locator("#attention .order").select_option(order)
@@ -487,7 +487,7 @@ def test_values_are_shown_as_table_and_saved_as_csv_and_png(open_view):
     rows = list(csv.reader(io.StringIO(file.path().read_text())))
     assert rows[0] == ["head", "attention distance (patches)", "entropy (bits)"]
     assert len(rows) == 7
-    page.locator("#attention summary", has_text="Display").click()
+    page.locator("#attention").get_by_text("Settings", exact=True).click()
     image, name = download_image(page, page.get_by_role("button", name="Save map as PNG"))
     assert image.width == 2 * (640 + 40) and image.getpixel((0, 0)) == (255, 255, 255)
     assert name.startswith("vitdemo-class-token-attention-rollout-of-layers-1-to-2")
@@ -499,7 +499,7 @@ def test_values_are_shown_as_table_and_saved_as_csv_and_png(open_view):
 
 def test_saved_page_works_without_a_server(open_page, open_view, look_of, tmp_path):
     page = open_view("fourteen", "source=head&head=2&layer=1", ids="answers+attention")
-    page.locator("#attention .display summary", has_text="Display").click()
+    page.locator("#attention").get_by_text("Settings", exact=True).click()
     button = page.get_by_role("button", name="Save as interactive page")
     with page.expect_download() as saving:
         button.click()
@@ -527,7 +527,7 @@ def test_saved_page_works_without_a_server(open_page, open_view, look_of, tmp_pa
 
 def test_python_code_of_the_map_is_copied(open_view):
     page = open_view("fourteen", "source=head&head=2&layer=1&token=3,5")
-    page.locator("#attention .display summary", has_text="Display").click()
+    page.locator("#attention").get_by_text("Settings", exact=True).click()
     page.get_by_role("button", name="Copy as Python").click()
     expect(page.locator("#attention .sentence")).to_have_text("The code is copied.")
     code = page.evaluate("navigator.clipboard.readText()")
@@ -542,7 +542,7 @@ def read_svg(file) -> tuple[list[str], ElementTree.Element]:
 
 def test_saved_figures_have_title_model_scale_and_numbers(open_view):
     page = open_view("class-token", "source=head&head=2&layer=1")
-    page.locator("#attention summary", has_text="Display").click()
+    page.locator("#attention").get_by_text("Settings", exact=True).click()
     texts, root = read_svg(download(page, page.get_by_role("button", name="Save map as SVG")))
     top = page.locator("#attention .top").inner_text()
     title = page.locator("#attention .title").inner_text()
@@ -631,7 +631,7 @@ def test_colour_scale_shows_small_values_and_is_in_url_and_legend(open_view, sca
     assert np.abs(np.array(colours) - shades[expected]).max() <= 12  # the next colours
     kind = page.locator("#attention .legend .kind")
     expect(kind).to_have_text(LEGENDS[scale])
-    page.locator("#attention summary", has_text="Display").click()
+    page.locator("#attention").get_by_text("Settings", exact=True).click()
     expect(page.locator("#attention .colour")).to_have_value(scale)
     page.locator("#attention .colour").select_option("root")
     expect(kind).to_have_text("square root scale")

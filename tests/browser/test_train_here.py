@@ -34,7 +34,7 @@ def test_a_training_run_from_start_to_animation(site, open_page):  # the page en
     page = open_page(f"{site}?tab=training", width=1366)
     page.set_viewport_size({"width": 1366, "height": 768})
     expect(page.locator("#cost")).to_contain_text(re.compile("minutes.*Measured speed"))
-    open_fold(page, "Advanced", "#model-size")
+    open_fold(page, "More settings", "#model-size")
     expect(page.locator("#model-size")).to_contain_text(re.compile(r"0\.\d+ M parameters"))
     # Slow enough to be stopped on a busy machine, before all epochs have ended.
     for name, value in {"epochs": "200", "embed-dim": "64", "num-heads": "2", "depth": "4"}.items():

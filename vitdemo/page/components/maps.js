@@ -56,7 +56,7 @@ export function drawMapFigure(panel, ends) {
   const image = makeElement(markup`<img src=${seen.url} alt=${alt}>`);
   drawValues(canvas, values.flat(), [values.length, values[0].length], { signed });
   const drawBadge = () => markup`<span class="badge" title=${panel.badge_title ?? nothing}>${badge}</span>`;
-  const more = markup`<details><summary>Numbers</summary>${drawLazily(() => drawNumbers(panel))}</details>`;
+  const more = markup`<details><summary>Values</summary>${drawLazily(() => drawNumbers(panel))}</details>`;
   return markup`<figure>${head ? markup`<h3>${head}</h3>` : nothing}
     <div class="vd-overlay">${image}${canvas}</div>
     <figcaption><strong>${title}${badge ? drawBadge() : nothing}</strong>

@@ -111,7 +111,7 @@ function describeExports(table, file, columns, rows) {
 }
 
 const drawExplanations = (pairs) =>
-  markup`<details class="vd-words"><summary>Explanation of the columns</summary><dl>${
+  markup`<details class="vd-words"><summary>About the columns</summary><dl>${
     pairs.map(([title, text]) => markup`<dt>${title}</dt><dd>${text}</dd>`)
   }</dl></details>`;
 

@@ -55,12 +55,12 @@ function drawCheckbox(className, name, isChecked, change, isDisabled = false) {
     @change=${({ target }) => store.set(change(target.checked))}> ${getLabel(name)}</label>`;
 }
 
-function drawDisplay(state, choose, saves) {
+function drawSettings(state, choose, saves) {
   const { across, scale, order, opacity, view, source } = state;
   const isRaw = view === "Raw";
   const setOpacity = ({ target }) => store.set({ opacity: target.valueAsNumber });
   return markup`<details class="display">
-    <summary>Display</summary>
+    <summary>Settings</summary>
     <div class="panel">
       <label>${getLabel("direction")} ${drawKeySelect("direction", state, source === "similar")}</label>
       ${drawNormSwitch(state, choose)}
@@ -86,7 +86,7 @@ export function createControls(bar, choose, { saves, share }) {
       [
         drawSourceMenu(trace, selection, choose),
         drawRolloutSettings(selection, trace.layers),
-        drawDisplay(selection, choose, saves),
+        drawSettings(selection, choose, saves),
         share,
       ],
       bar,

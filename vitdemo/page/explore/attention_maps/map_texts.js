@@ -78,7 +78,7 @@ export function describeFewPatches(trace, { source, layer, isIncoming, token }, 
   }
   return `The three most attended of ${map.length} patches receive ${
     formatPercent(share)
-  } of the attention on patches. Choose norm-weighted attention under Display to see how much these patches pass on.`;
+  } of the attention on patches. Choose norm-weighted attention under Settings to see how much these patches pass on.`;
 }
 
 function describeLargest(trace, map) {

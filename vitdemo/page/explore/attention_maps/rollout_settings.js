@@ -26,7 +26,7 @@ function setFirstLayer({ target }) {
 
 export const drawRolloutSettings = (state, layers) =>
   markup`<details class="display" id="rollout-settings" ?hidden=${state.source !== "rollout"}>
-    <summary>Settings</summary>
+    <summary>Rollout settings</summary>
     <div class="panel">
       <fieldset id="fusion">
         <legend>${FUSION.label}</legend>

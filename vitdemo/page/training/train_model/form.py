@@ -50,7 +50,7 @@ def build(controls: Controls, limits: str) -> None:
     add_view("training_start", elem_id="training-start")
     main = [keys.TRAINING_OPTIONS[name] for name in MAIN_SETTINGS]
     add_settings(controls, main, "training-settings")
-    with gr.Accordion("Advanced", open=False, elem_id="ingredients"):
+    with gr.Accordion("More settings", open=False, elem_id="ingredients"):
         add_settings(controls, [key for key in SETTINGS if key not in main], "more-settings")
         add_view(COST_VIEW, elem_id="model-size")
         controls.add(keys.BASELINE_RUN, RunChoice, [], nobody="None (no guess)")
