@@ -1,4 +1,5 @@
-// Keeps accordions open. gradio closes an accordion again that the user opens while gradio creates the rest of its tab.
+// Keeps accordions open. If gradio updates the controls of a tab while it creates the tab, it closes an accordion again that
+// the user opens meanwhile.
 const CREATION_TIME = 5000; // milliseconds after a click
 
 const guards = new WeakMap(); // observer of each label that the user has just clicked
