@@ -225,7 +225,8 @@ def test_slider_removes_the_top_patches_of_the_large_map(open_attribution, shown
     page = open_attribution("model=vit&attribution.map=rollout&attribution.removed=50")
     image = ImageRequest("photo:cat")
     state = ViewState(image, "vit")
-    scores = payload(shown, state).data["scores"]
+    data = payload(shown, state).data
+    scores = data["scores"]
     own, steps = scores["maps"]["rollout"], len(scores["fractions"]) - 1
     requests = []
     page.on("request", lambda request: requests.append(request.url))
@@ -250,6 +251,10 @@ def test_slider_removes_the_top_patches_of_the_large_map(open_attribution, shown
     check(steps // 2 + 1)
     page.keyboard.press("End")
     check(steps)
+    page.keyboard.press("Home")  # the prediction of the whole image
+    expect(page.locator(f"{MAPS} .left strong")).to_have_text(
+        f"{data['target']} {100 * data['probabilities'][0]:.1f}%"
+    )
     assert requests == []
 
 

@@ -141,8 +141,11 @@ def test_a_local_folder_is_opened_with_labels(open_page, address, tmp_path):
     page.locator("#add-model").click()
     row = find_model_row(page, "local:.*nowhere")
     expect(row.locator(".note")).to_contain_text("does not exist. Check the path of the model.")
+    expect(row.locator(".note")).to_be_in_viewport()  # the list scrolls to a new error
     rows = page.locator("#offered-models ul")  # the long path wraps and widens no row
     assert rows.evaluate("(list) => list.scrollWidth <= list.clientWidth")
+    row.get_by_role("button", name="Remove").click()
+    expect(row).to_have_count(0)
     folder = write_checkpoint(tmp_path / "deit", "deit")
     name.fill(f"local:{folder}")
     labels = page.locator("#model-labels").get_by_role("textbox")

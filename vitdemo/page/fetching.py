@@ -93,6 +93,10 @@ class DownloadManager:
             found.stopped.set()
             found.ended.wait(STOP_TIMEOUT)
 
+    def forget(self, key: Hashable) -> None:
+        """Forget the error of a failed download."""
+        self.errors.pop(key, None)
+
     def start(self, key: Hashable, work: Callable[[OnBytes], object]) -> None:
         """Run the download `work(on_bytes)` in a thread, unless the download `key` is running."""
         own = _Download(DownloadProgress(0.0, CONNECTING_TEXT))

@@ -14,10 +14,9 @@ def compute_last_attention(subject: AttributionInput) -> Tensor:
 METHOD = AttributionMethod(
     "attention",
     "Last layer's attention",
-    "Attention of the class token to each patch in the last layer, averaged over the heads. For a "
+    "Attention of the class token to each patch in one layer, averaged over the heads. For a "
     "model without a class token, the mean attention of all patch tokens is shown. The map is the "
-    "same for every class. A token of the last layer also contains information from other "
-    "patches.",
+    "same for every class. A token of a late layer also contains information from other patches.",
     compute_last_attention,
     supports=has_attention,
     is_class_specific=False,

@@ -5,6 +5,7 @@ import { markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
 
 const NOTHING = "This view has no chart or table.";
+const MAPS = ".display"; // the settings of the attention maps, with the files of these maps
 const PLACES = "#explore-sections, [role=tabpanel], .tabitem"; // whose views the menu exports
 
 function create(element) {
@@ -24,8 +25,9 @@ function create(element) {
   }
 
   function toggle({ target }) {
-    listed = target.open ? listExports(element.closest(PLACES) ?? document.body) : [];
-    message = "";
+    const place = element.closest(PLACES) ?? document.body;
+    listed = target.open ? listExports(place) : [];
+    message = place.querySelector(MAPS)?.getClientRects().length ? "Settings has the files of the maps." : "";
     draw();
   }
 

@@ -106,8 +106,8 @@ ABOUT_COMPARISONS = (
 )
 ABOUT_COLOUR = (
     "**Uniform colour** is the model input 0: the mean colour of the normalisation, here RGB "
-    "{colour}. Occlusion and Integrated Gradients use the same colour. The section Change the "
-    "image uses the mean colour of the image instead, because all models receive this image."
+    "{colour}. Occlusion and Integrated Gradients use the same colour. The section Fool the "
+    "model uses the mean colour of the image instead, because all models receive this image."
 )
 ABOUT_CHECKS = (
     "**Does the map depend on the class and on the classifier head?** The table of the maps shows "

@@ -19,7 +19,7 @@ function drawHoles(canvas, ranks, count) {
 const describeClass = ({ target, against }) => (against ? `${target} rather than ${against}` : target);
 
 // The probabilities at the step of the chosen `share`. Without a test of the map, no patch is removed.
-function readStep({ probabilities, scores }, { name, values }, share) {
+function readStep({ probabilities, against, scores }, { name, values }, share) {
   const own = scores?.maps[name];
   const total = values.flat().length;
   if (!own) return { at: 0, steps: 1, count: 0, total, probability: probabilities[0], isTested: false };
@@ -31,7 +31,8 @@ function readStep({ probabilities, scores }, { name, values }, share) {
     count: Math.round(scores.fractions[at] * own.ranks.flat().length),
     total: own.ranks.flat().length,
     ranks: own.ranks,
-    probability: own.curve[at],
+    // The curve begins with a pass of lower precision.
+    probability: at || against ? own.curve[at] : probabilities[0],
     random: scores.random[at],
     isTested: true,
   };

@@ -88,6 +88,7 @@ class MoreModels:
         elif action == "stop":
             self.downloads.stop(self.download_key(name))
         else:
+            self.downloads.forget(self.download_key(name))
             for run in self.list_added_models():
                 if run.name == add_timm_prefix(name):
                     self.context.timm_models.remove(run, for_all=self.is_for_all_users)
@@ -128,7 +129,7 @@ class MoreModels:
             return Task(name, "added", describe_timm_model(run), 1.0, remove, **about)
         words = describe_timm_model(run) if run else ""
         if error := self.downloads.errors.get(self.download_key(name)):
-            again = [("add", "Try again")]
+            again = [("add", "Try again"), ("remove", "Remove")]
             return Task(name, "failed", words, 1.0, again, error, about["title"])
         return Task(name, "", words, 1.0, [("add", "Add")], **about)
 

@@ -35,6 +35,15 @@ function create(element) {
     });
   let shown = null; // number of the added model that was chosen last
   const drawRows = createTaskRows(list, "", change);
+  let failed = null; // names of the models that could not be added
+
+  // Scroll to a new error, which may be outside the visible part of the list.
+  function revealError(rows) {
+    const names = rows.filter(({ state }) => state === "failed").map(({ name }) => name);
+    const at = rows.findIndex(({ name }) => failed && names.includes(name) && !failed.includes(name));
+    failed = names;
+    if (at >= 0) list.querySelectorAll("li")[at].scrollIntoView({ block: "nearest" });
+  }
 
   function submit(event) {
     event.preventDefault();
@@ -46,6 +55,7 @@ function create(element) {
       if (number > (shown ?? number)) store.updateControls({ model: { value: name } });
       shown = number;
       drawRows(rows);
+      revealError(rows);
       render(markup`${INTRO}${acceptsNames ? ANY_MODEL : SESSION_ONLY}`, intro);
       render(acceptsNames ? drawForm(submit) : nothing, form);
     },
