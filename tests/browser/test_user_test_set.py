@@ -64,6 +64,8 @@ def test_an_uploaded_test_set_is_evaluated_and_shown_in_all_sections(tab, archiv
 
     tab.locator("#results-sections").get_by_role("tab", name="Confusion matrix").click()
     expect(tab.locator("#confusion-matrix")).to_contain_text("differences of percentages")
+    expect(tab.get_by_role("radio", name="Percentage of true class")).to_be_checked()
+    expect(tab.get_by_role("radio", name="Counts")).to_have_count(0)
     tab.locator("#results-sections").get_by_role("tab", name="Errors").click()
     tab.locator("#errors-kinds").get_by_role("button", name="All images").click()
     images = tab.locator("#errors-pictures .pictures > *")

@@ -74,9 +74,18 @@ def build(setup: PageSetup) -> None:
 
 @needs(*MODELS, keys.CELL_UNIT, keys.ERRORS_ONLY)
 def matrix_payload(context: AppContext, state: ViewState) -> ViewData:
-    """Return the confusion matrix, and the models to choose from. Raises `RunError`."""
+    """Return the confusion matrix, and the models and units to choose from. Raises `RunError`.
+
+    Counts of test sets of different sizes cannot be compared.
+    """
     matrix = read_matrix(context, state, state[keys.ERRORS_ONLY])
-    return ViewData(matrix_to_payload(matrix), describe_menus(context, state))
+    units = [
+        (label, unit)
+        for unit, label in keys.CELL_UNIT.choices.items()
+        if unit != COUNTS or not matrix.has_different_images
+    ]
+    unit = {keys.CELL_UNIT.name: {"choices": units, "value": matrix.unit}}
+    return ViewData(matrix_to_payload(matrix), describe_menus(context, state) | unit)
 
 
 @needs(*MODELS, keys.CELL_UNIT, keys.CELL, keys.CELL_PAGE)
