@@ -133,6 +133,7 @@ def test_questions_scroll_to_their_view_on_a_phone(page, step, place):
         "section=inside&inside=ablation",
         "tab=training",
         "tab=metrics",
+        "tab=errors",
         "tab=compare",
         "tab=data",
         "tab=own",

@@ -71,7 +71,7 @@ def test_matrix_of_a_model_and_the_difference_to_another(tested):
     found = drawing.matrix_payload(tested, make_state(model="first"))
     assert found.data["texts"][0] == ["60", "10", "0"]
     *found_menus, unit = found.controls.values()
-    assert unit["value"] == "counts" and len(unit["choices"]) == 3
+    assert unit["value"] == "count" and len(unit["choices"]) == 3
     menus = [(menu["value"], menu["props"]["groups"]) for menu in found_menus]
     assert menus == [("first", [("Models", ["first", "second"])]), ("", [("Models", ["second"])])]
     both = make_state(model="first", other="second", unit="true", errors_only=True)

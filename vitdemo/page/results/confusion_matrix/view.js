@@ -48,7 +48,9 @@ function drawMatrix(value, chosen) {
     markup`<tr><th scope="row">${text}</th>${
       classes.map((_, j) => drawCell(value, i, j, chosen, stop))
     }</tr>`;
-  return markup`<table class=${value.signed ? "vd-table signed" : "vd-table"} style="--classes: ${classes.length}" @focusin=${keys.focus}
+  return markup`<table class=${
+    value.signed ? "vd-table signed" : "vd-table"
+  } style="--classes: ${classes.length}" @focusin=${keys.focus}
     @keydown=${keys.press}><thead><tr>${head}</tr></thead><tbody>${classes.map(drawRow)}</tbody></table>`;
 }
 

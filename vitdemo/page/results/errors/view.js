@@ -71,6 +71,7 @@ function drawFilter(filters) {
 }
 
 store.define("errors_kinds", {
+  skeleton: "rows",
   follows: ["errors.kind"],
   create(element) {
     function draw({ chips, only: filters, messages }, kind) {
