@@ -281,7 +281,7 @@ def test_slow_maps_and_details_follow_the_tests(maps_page, photo):
     ):
         maps_page.locator(f"{SMALL}[data-pick={name}]").click()
         figure = maps_page.locator(f"{MAPS} figure").first
-        figure.get_by_text("Values").click()
+        figure.get_by_text("Values", exact=True).click()
         expect(figure.locator("caption, table")).to_contain_text([text])
     upload(maps_page, photo)
     expect(maps_page.locator("#picture .about")).to_contain_text("Your photo")

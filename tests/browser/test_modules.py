@@ -36,7 +36,7 @@ def test_page_works_if_gradio_is_faster_than_the_modules(new_page, page_url):
     new_page.on("pageerror", lambda error: errors.append(error))
     new_page.route("**/store.js", lambda route: held.append(route))
     new_page.goto(page_url, wait_until="commit")
-    new_page.get_by_role("tab", name="Attention").wait_for()  # drawn by gradio
+    new_page.locator("#sections [role=tab]").first.wait_for(state="attached")  # drawn by gradio
     new_page.wait_for_timeout(500)
     for route in held:
         route.continue_()

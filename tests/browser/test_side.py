@@ -36,7 +36,7 @@ def test_models_share_one_depth_slider_and_one_class(open_page, page_url):
     captions = view.locator("details > p.quiet")  # equal captions of maps are shown once
     expect(captions).to_have_count(3)
     expect(captions.nth(1)).to_contain_text("Attention of the class token to each patch")
-    view.locator("figure").first.get_by_text("Values").click()
+    view.locator("figure").first.get_by_text("Values", exact=True).click()
     numbers = view.locator("figure").first.get_by_role("table", name=re.compile("in percent"))
     expect(numbers.get_by_role("rowheader").first).to_have_text("1")
     assert fits_window(page)

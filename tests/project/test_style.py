@@ -9,8 +9,8 @@ from vitdemo.page.theme import CSS
 # Notes, text in views, text of controls, and headings. Smaller sizes are labels in figures.
 TEXT_SIZES = {12, 13, 14, 16}
 LARGEST_LABEL = 11
-# The button that removes an image, and the accuracy of own classes.
-LARGE_SIZES = {"custom_classes/view.css": {24, 30}}
+# The button that removes an image, the accuracy of own classes, and the text of a lesson.
+LARGE_SIZES = {"custom_classes/view.css": {24, 30}, "panel/view.css": {15, 18}}
 
 
 @pytest.mark.parametrize("sheet", CSS, ids=lambda sheet: "/".join(sheet.parts[-2:]))
