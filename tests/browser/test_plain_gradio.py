@@ -34,14 +34,6 @@ JS_CLICK_EARLY = """new MutationObserver((_, observer) => {
   observer.disconnect();
   label.click();
 }).observe(document, { childList: true, subtree: true })"""
-# Opens the second tab, and its accordion as soon as this one is visible.
-JS_OPEN_LATE = """async () => {
-  const tabs = [...document.querySelectorAll("[role=tab]")];
-  tabs.find((each) => each.textContent.includes("Second")).click();
-  const find = () => document.querySelector("#late .label-wrap");
-  while (!find()?.checkVisibility()) await new Promise((done) => setTimeout(done, 2));
-  find().click();
-}"""
 # Opens the fold, changes its slider to 40 after `frames` frames, and returns the value at the end.
 JS_CHANGE_EARLY = """async (frames) => {
   const find = () => document.querySelector("#slider input[type=number]");
@@ -133,15 +125,6 @@ def test_a_click_on_a_new_accordion_is_lost(open_page, address):
     page.locator("#kind input").first.wait_for()
     wait_for_frames(page)
     expect(page.locator("#slider")).to_have_count(0)
-
-
-def test_an_accordion_of_a_new_tab_that_is_opened_early_closes_again(page):
-    """Require `gradio/accordions.js`."""
-    page.locator("#update-late").click()
-    page.wait_for_timeout(500)
-    page.evaluate(JS_OPEN_LATE)
-    page.wait_for_timeout(1000)
-    expect(page.locator("#late .label-wrap")).not_to_contain_class("open")
 
 
 def test_an_update_of_hidden_content_undoes_the_first_change_of_the_user(page):

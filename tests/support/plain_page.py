@@ -14,7 +14,6 @@ body { color: rgb(0, 0, 1) }
 @media (min-width: 1px) { body { color: rgb(0, 0, 2) } }
 .outer { .inner { color: rgb(0, 0, 3) } .dark & { background: rgb(0, 0, 4) } }
 """
-JS_UPDATE_TWO = "() => [{ __type__: 'update' }, { __type__: 'update' }]"
 JS_UPDATE = "() => ({ __type__: 'update', value: 20 })"
 
 
@@ -29,10 +28,6 @@ def build_page() -> gr.Blocks:
     with gr.Blocks() as page:
         with gr.Tab("First"):
             gr.Radio(["a", "b"], label="Kind", elem_id="kind")
-        with gr.Tab("Second"):
-            outer = gr.Number(elem_id="outer")
-            with gr.Accordion("Late", open=False, elem_id="late"):
-                inner = gr.Number(elem_id="inner")
         sender = gr.HTML(html_template="<i>", js_on_load="window.ask = (n) => trigger('submit', n)")
         sender.submit(answer, None, gr.Textbox(elem_id="received"), trigger_mode="always_last")
         for name in ("one", "two"):
@@ -42,8 +37,6 @@ def build_page() -> gr.Blocks:
         with gr.Accordion("Fold", open=False, elem_id="fold"):
             slider = gr.Slider(0, 100, value=10, step=1, elem_id="slider", interactive=True)
         update.click(None, None, slider, js=JS_UPDATE)
-        late = gr.Button("Update the second tab", elem_id="update-late")
-        late.click(None, None, [outer, inner], js=JS_UPDATE_TWO)
         gr.HTML('<div class="outer"><p class="inner">text</p></div>')
     return page
 

@@ -7,7 +7,8 @@ are in other files. Without a number, no upstream issue is known:
 - `gradio_stubs.py`: gradio writes stub files, which takes half of the time of its import.
 - `idle.js` ends a count of seconds that continues after the page has been loaded.
 - `stream.js` wraps `fetch`, because responses to requests are lost while the stream closes.
-- `gradio/accordions.js` opens accordions again that an update of their new tab has closed.
+- `gradio/accordions.js` opens accordions again that an update of their new tab has closed; the
+  moment depends on the machine, so `tests/browser/test_training.py` only tests the workaround.
 - `page.js` shows the page when its first data arrive, because gradio's parts move before.
 - `gradio/names.js` adds accessible names of tab panels and groups.
 - `newest` in `components/shared.js`: the last of several quick events has the data of the first.
