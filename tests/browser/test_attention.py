@@ -540,6 +540,15 @@ def read_svg(file) -> tuple[list[str], ElementTree.Element]:
     return [text.text for text in root.iter(f"{SVG}text")], root
 
 
+def test_the_export_menu_saves_the_large_map_and_the_maps_of_all_heads(open_view):
+    page = open_view("class-token", "source=head&head=2&layer=1", ids="attention+explore-export")
+    menu = open_export_menu(page)
+    for name, images in (("Large map", 2), ("Maps of all heads", 7)):  # of 6 heads, and the input
+        texts, root = read_svg(download(page, menu.get_by_role("button", name=f"SVG: {name}")))
+        assert "Model class-token, 4 × 4 patches" in texts
+        assert len([*root.iter(f"{SVG}image")]) == images
+
+
 def test_saved_figures_have_title_model_scale_and_numbers(open_view):
     page = open_view("class-token", "source=head&head=2&layer=1")
     page.locator("#attention").get_by_text("Settings", exact=True).click()

@@ -5,7 +5,6 @@ import { markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
 
 const NOTHING = "This view has no chart or table.";
-const MAPS = ".display"; // the settings of the attention maps, with the files of these maps
 const PLACES = "#explore-sections, [role=tabpanel], .tabitem"; // whose views the menu exports
 
 function create(element) {
@@ -25,9 +24,8 @@ function create(element) {
   }
 
   function toggle({ target }) {
-    const place = element.closest(PLACES) ?? document.body;
-    listed = target.open ? listExports(place) : [];
-    message = place.querySelector(MAPS)?.getClientRects().length ? "Settings has the files of the maps." : "";
+    listed = target.open ? listExports(element.closest(PLACES) ?? document.body) : [];
+    message = "";
     draw();
   }
 

@@ -9,7 +9,7 @@ import { createLargeMap } from "./large_map.js";
 import { LAYOUT } from "./layout.js";
 import { createMapHint } from "./map_hint.js";
 import { createPath } from "./path.js";
-import { drawSaveButtons, drawShareButton } from "./saving.js";
+import { createSaveButtons, drawShareButton } from "./saving.js";
 import { choose, readSelection, readValues } from "./selection.js";
 import { drawMapTables } from "./map_texts.js";
 import { describeResult } from "./result.js";
@@ -41,7 +41,7 @@ function createParts(findPart, shown, { drawSoon, follow }, showMessage) {
 
   const getAll = () => ({ ...shown, selection: getSelection(), thumbnails: heads.listThumbnails() });
   const showControls = createControls(findPart("bar"), choose, {
-    saves: drawSaveButtons(getAll, findPart, showMessage),
+    saves: createSaveButtons(getAll, findPart, showMessage),
     share: drawShareButton(getAll, findPart),
   });
 

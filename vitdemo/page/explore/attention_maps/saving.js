@@ -1,4 +1,5 @@
 // Buttons that save the maps: as images, as a page that works without the server, and as Python code.
+import { setExports } from "../../components/exports.js";
 import { saveMaps, shareMaps } from "../../components/map_files.js";
 import { copyText, saveText } from "../../components/shared.js";
 import { markup } from "../../markup.js";
@@ -38,8 +39,9 @@ export function drawShareButton(getShown, findPart) {
   return markup`<button type="button" class="share" @click=${share}>Share this image</button>`;
 }
 
-// `getShown()` returns the { trace, selection, thumbnails, top } of the view, and `findPart(name)` its elements.
-export function drawSaveButtons(getShown, findPart, showMessage) {
+// The menu Export also offers the images. `getShown()` returns the { trace, selection, thumbnails, top } of the view, and
+// `findPart(name)` its elements.
+export function createSaveButtons(getShown, findPart, showMessage) {
   const readText = (name) => findPart(name).textContent;
 
   function saveMap(format) {
@@ -71,6 +73,13 @@ export function drawSaveButtons(getShown, findPart, showMessage) {
         : `The browser blocked copying (it requires HTTPS). The code is saved as ${name}.`,
     );
   }
+
+  function addOffer(place, name, save) {
+    const formats = { PNG: () => save("png"), SVG: () => save("svg") };
+    setExports(place, () => place.checkVisibility() ? { name, formats } : null);
+  }
+  addOffer(findPart("large"), "Large map", saveMap);
+  addOffer(findPart("wall"), "Maps of all heads", saveHeads);
 
   const drawFormats = (text, save) =>
     ["png", "svg"].map((format) =>
