@@ -7,7 +7,7 @@ from playwright.sync_api import Page
 from vitdemo.lessons import LessonStep
 
 SCREENS = [(1024, 768), (1280, 720)]  # a step opens on the last one
-STAGES = [(1024, 768), (390, 844)]  # screens of Teach mode
+STAGES = [(1024, 768), (1280, 720), (390, 844)]  # screens of Teach mode
 # Return once the outlined element and the control of the task are shown next to the panel, or
 # the problems after `seconds`. Only tables may scroll sideways.
 JS_PROBLEMS = """async ([ring, control, seconds]) => {
