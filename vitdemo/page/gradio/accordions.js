@@ -1,22 +1,25 @@
-// Keeps accordions open. If gradio updates the controls of a tab while it creates the tab, it closes an accordion again that
-// the user opens meanwhile.
-const CREATION_TIME = 5000; // milliseconds after a click
+// Keeps accordions open: one that the user opens closes only by a click. gradio ignores a click while it creates the
+// accordion, and closes the accordion again if it updates the controls of a tab that it still creates.
+const PATIENCE = 300; // milliseconds that gradio may need to open an accordion
 
-const guards = new WeakMap(); // observer of each label that the user has just clicked
+const observers = new WeakMap(); // the observer of each label whose accordion stays open
+const isOpen = (label) => label.matches(".open");
 
-document.addEventListener("click", keepOpen, { capture: true });
-
-// Click again as soon as an accordion closes without a click. A click on an open accordion closes it.
-function keepOpen({ target }) {
+document.addEventListener("click", ({ target }) => {
   const label = target.closest("button.label-wrap");
-  guards.get(label)?.disconnect();
-  if (!label || label.matches(".open")) return;
-  let wasOpen = false;
-  const observer = new MutationObserver(() => {
-    if (wasOpen && !label.matches(".open")) label.click();
-    wasOpen ||= label.matches(".open");
-  });
-  guards.set(label, observer);
+  observers.get(label)?.disconnect();
+  observers.delete(label);
+  if (label && !isOpen(label)) keepOpen(label);
+}, { capture: true });
+
+// Click again if the accordion does not open, and as soon as it closes. This click calls the function again.
+function keepOpen(label) {
+  const check = () => {
+    if (observers.get(label) === observer && label.isConnected && !isOpen(label)) label.click();
+  };
+  const observer = new MutationObserver(check);
+  observers.set(label, observer);
+  // The class changes for the first time when the accordion opens.
   observer.observe(label, { attributeFilter: ["class"] });
-  setTimeout(() => observer.disconnect(), CREATION_TIME);
+  setTimeout(check, PATIENCE);
 }

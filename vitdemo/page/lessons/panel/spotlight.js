@@ -42,11 +42,10 @@ function unfold() {
   });
 }
 
-// Open the element if it is a closed accordion, whose content gradio adds later; otherwise, open the folds that contain
-// it. gradio undoes a click that comes too early, so the result is false until the accordion is open. The user opens an
-// accordion if this is the task.
+// Open the folds that contain the element, or that it is. The content of a closed accordion is added later, so the result is
+// false until the accordion is open. The user opens an accordion if this is the task.
 function open(found) {
-  const label = found.matches(".gr-accordion") ? found.querySelector(".label-wrap") : null;
+  const label = found.closest(".gr-accordion")?.querySelector(".label-wrap");
   if (label && !label.matches(".open") && !(task && label.matches(task))) {
     label.click();
     return false;
