@@ -13,7 +13,7 @@ export const getPlace = (task) =>
   !task || task.kind === "see" ? "" : task.kind === "point" ? LARGE_MAP : task.where;
 
 // Call `finish` when the task returned by `getTask()` (null: no task) is done. A choice from a dropdown counts when the
-// list closes and its value has changed.
+// list closes and shows the value of the task, or any other value if the task has none.
 export function watchTasks(getTask, finish) {
   let opened = null; // {list, value} before the user opened the list
 
@@ -36,7 +36,7 @@ export function watchTasks(getTask, finish) {
   function isChosen({ where, value }) {
     const list = document.querySelector(`${where} ${LIST}`);
     if (!list || opened?.list !== list || list.getAttribute("aria-expanded") === "true") return false;
-    return list.value !== opened.value && (!value || list.value === value);
+    return value ? list.value === value : list.value !== opened.value;
   }
 
   for (const kind of ["input", "change"]) {
