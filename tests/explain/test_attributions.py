@@ -58,6 +58,7 @@ KINDS = {  # name: (changed options, prefix tokens, whether patch tokens are poo
 }
 TOKEN_METHODS = ["relevance", "gradient_rollout", "grad_cam", "attention", "rollout"]
 PIXEL_METHODS = ["integrated_gradients", "occlusion"]
+PATH_STEPS = 40  # of Integrated Gradients, not a multiple of the batch size
 
 
 @pytest.fixture(params=KINDS)
@@ -139,13 +140,13 @@ def build_log_probability_model(model):
 
 
 def reference_pixel_maps(model, images, target, side):
-    """Return captum's maps with many integration steps, on cells of `side` pixels."""
+    """Return captum's maps with `PATH_STEPS` integration steps, on cells of `side` pixels."""
     rows = images.shape[2] // side
     cells = torch.arange(rows * rows).view(rows, rows)
     cells = cells.repeat_interleave(side, 0).repeat_interleave(side, 1)[None, None]
     kwargs, score = dict(inputs=images, target=target), build_log_probability_model(model)
     occlusion = FeatureAblation(score).attribute(**kwargs, feature_mask=cells)
-    integral = IntegratedGradients(score).attribute(**kwargs, n_steps=300, internal_batch_size=200)
+    integral = IntegratedGradients(score).attribute(**kwargs, n_steps=PATH_STEPS)
     return {
         "occlusion": occlusion[:, 0, ::side, ::side].detach(),  # one pixel of each cell
         "integrated_gradients": F.avg_pool2d(integral.sum(1), side) * side**2,
@@ -178,16 +179,10 @@ def test_pixel_methods_equal_the_references(which):
     images = torch.randn(2, 3, 16, 16).double() if which == "cnn" else random_images(model)
     target = torch.tensor([4, 1])
     expected = reference_pixel_maps(model, images, target, side=2 if which == "cnn" else 8)
-    maps = attribute_many(PIXEL_METHODS, model, images, target)
+    maps = attribute_many(PIXEL_METHODS, model, images, target, path_steps=(PATH_STEPS,))
     for name in PIXEL_METHODS:
-        limit = tolerance(name, expected[name])
-        assert_close(maps[name], expected[name], atol=limit, rtol=1e-5)
+        assert_close(maps[name], expected[name], atol=1e-6, rtol=1e-6)
         assert which == "cnn" or maps[name].std() > 1e-2
-
-
-def tolerance(method, expected):
-    """Return the tolerance: Integrated Gradients stop at a completeness gap of 1%."""
-    return 0.03 * float(expected.abs().max()) if method == "integrated_gradients" else 1e-5
 
 
 @pytest.mark.parametrize(
@@ -405,14 +400,16 @@ def test_attribute_classes_equals_one_attribution_per_class(kind):
         attributions.attribute_classes(fast, model, image, [9])
 
 
-def test_contrast_is_the_difference_of_two_maps():
+def test_contrast_is_the_difference_of_two_maps(monkeypatch):
+    # The same number of steps for each map makes the maps of Integrated Gradients linear.
+    monkeypatch.setattr(integrated_gradients, "INTEGRATION_STEPS", (PATH_STEPS,))
     model = build_kind("class token")
     images = random_images(model)
     first, second = (attribute_many(METHODS, model, images, target) for target in (3, 1))
     contrasts = attributions.contrast_many(METHODS, model, images, 3, torch.tensor([1, 1]))
     for name in METHODS:
         expected = first[name] - second[name]
-        assert_close(contrasts[name], expected, atol=tolerance(name, expected), rtol=1e-5)
+        assert_close(contrasts[name], expected, atol=1e-5, rtol=1e-5)
         assert_close(contrast_many([name], model, images, 1, 3)[name], -contrasts[name])
 
 

@@ -25,6 +25,7 @@ from vitdemo.explain.forward_pass import (
     run_block,
     upcast,
 )
+from vitdemo.models.plain_vit import check_plain_vit
 
 HeadIndex = tuple[int, int]  # (layer, head), both counted from 0
 HeadMeans = Sequence[Tensor]  # mean outputs (H, N, D/H) of the heads in each of L layers
@@ -53,12 +54,36 @@ def ablate_heads(
     the unchanged model's logits. Raises `ValueError` for an unknown head, and `TypeError` for a
     model that `trace` rejects.
     """
+    return compute_masked_logits(model, images, build_head_masks(model, heads), means)
+
+
+def compute_masked_logits(
+    model: nn.Module, images: Tensor, masks: Sequence[Tensor], means: HeadMeans | None = None
+) -> Tensor:
+    """Compute logits (B, C) of `images`; `masks` are as from `build_head_masks`, for each layer.
+
+    No values are read, so the function can be recorded as a graph of images and masks.
+    """
     x = embed_images(model, images)  # (B, N, D)
-    keep = _build_head_masks(model, heads, x)
-    instead = means or [None] * len(keep)
-    for block, kept, mean in zip(model.blocks, keep, instead, strict=True):
-        x, *_ = run_block(block, x, kept[None], mean)
+    instead = means or [None] * len(masks)
+    for block, mask, mean in zip(model.blocks, masks, instead, strict=True):
+        x, *_ = run_block(block, x, mask[None].to(x), mean)
     return classify_tokens(model, x)
+
+
+def build_head_masks(model: nn.Module, heads: Collection[HeadIndex]) -> list[Tensor]:
+    """Return a mask (H,) for each layer that is 0 for ablated heads and 1 for other heads.
+
+    Raises `ValueError` for an unknown head, and `TypeError` for a model that `trace` rejects.
+    """
+    check_plain_vit(model)
+    masks = [torch.ones(block.attn.num_heads) for block in model.blocks]
+    for layer, head in heads:
+        if layer not in range(len(masks)) or head not in range(len(masks[layer])):
+            shape = f"layers 0..{len(masks) - 1} with heads 0..{len(masks[0]) - 1}"
+            raise ValueError(f"There is no head {(layer, head)}: the model has {shape}.")
+        masks[layer][head] = 0
+    return masks
 
 
 def ablate_each_head(model: nn.Module, tokens: Tensor, means: HeadMeans | None = None) -> Tensor:
@@ -82,14 +107,3 @@ def _ablate_layer_heads(model: nn.Module, layer: int, x: Tensor, mean: Tensor | 
     for block in model.blocks[layer + 1 :]:
         x, *_ = run_block(block, x)
     return classify_tokens(model, x).unflatten(0, (H, B))  # (H, B, C)
-
-
-def _build_head_masks(model: nn.Module, heads: Collection[HeadIndex], x: Tensor) -> list[Tensor]:
-    """Return a mask (H,) for each layer that is 0 for ablated heads and 1 for other heads."""
-    keep = [torch.ones(b.attn.num_heads, dtype=x.dtype, device=x.device) for b in model.blocks]
-    for layer, head in heads:
-        if layer not in range(len(keep)) or head not in range(len(keep[layer])):
-            shape = f"layers 0..{len(keep) - 1} with heads 0..{len(keep[0]) - 1}"
-            raise ValueError(f"There is no head {(layer, head)}: the model has {shape}.")
-        keep[layer][head] = 0
-    return keep

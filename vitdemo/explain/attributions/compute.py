@@ -7,7 +7,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitdemo.explain import forward_pass
@@ -146,11 +145,8 @@ def _make_input(
 ) -> AttributionInput:
     """Return the input of the methods. Raises `ValueError` for a class that does not exist."""
     classes = check_target(target, images, model.num_classes)  # (B,)
-    dtype = torch.promote_types(images.dtype, torch.float32)
-    weights = F.one_hot(classes, model.num_classes).to(dtype)  # (B, C)
-    images = images.clone() if images.is_inference() else images
-    report = on_step or (lambda done, total: None)
-    return AttributionInput(model, images, classes, weights, report, path_steps)
+    options = {"path_steps": path_steps, "on_step": on_step}
+    return AttributionInput.create(model, images, classes, **options)
 
 
 def _compute_maps(methods: list[AttributionMethod], subject: AttributionInput) -> dict[str, Tensor]:

@@ -3,6 +3,7 @@
 Letters: B batch, S side in pixels, C classes.
 """
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -17,6 +18,8 @@ from vitdemo.explain.forward_pass import upcast
 
 # The number of steps is doubled until the completeness gap is small enough.
 INTEGRATION_STEPS, MAX_COMPLETENESS_GAP = (32, 64, 128, 256, 512), 0.01
+# A backward pass needs more memory than a forward pass.
+PATH_BATCH_SIZE = ATTRIBUTION_BATCH_SIZE // 4
 
 
 def compute_integrated_gradients(subject: AttributionInput) -> Tensor:
@@ -24,34 +27,48 @@ def compute_integrated_gradients(subject: AttributionInput) -> Tensor:
     return torch.cat([_integrate_path(subject, i) for i in range(len(subject.images))])
 
 
-@torch.enable_grad()
+def compute_path_gradients(model: nn.Module, points: Tensor, weights: Tensor) -> Tensor:
+    """Compute the gradients (n, 3, S, S) of the score at n points of the path, (n, 3, S, S).
+
+    The score is the log-probability times `weights` (1, C). No values are read, so the function can
+    be recorded as a graph.
+    """
+    dtype = next(model.parameters()).dtype
+    with torch.enable_grad():
+        points = points.detach().requires_grad_()
+        score = log_score(model, points.to(dtype), weights).sum()  # points do not affect each other
+        return torch.autograd.grad(score, points)[0]
+
+
 def _integrate_path(subject: AttributionInput, i: int) -> Tensor:
     """Compute the Integrated Gradients (1, rows, columns) of the image `i` of `subject`."""
-    from captum.attr import IntegratedGradients  # importing takes two seconds
-
     image, weights = subject.images[i : i + 1], subject.class_weights[i : i + 1]
     for steps in subject.path_steps or INTEGRATION_STEPS:
-        done = 0
-
-        def score(images: Tensor, steps: int = steps) -> Tensor:
-            nonlocal done
-            subject.on_step(min(done, steps), steps)
-            done += len(images)
-            return log_score(subject.model, images.to(image.dtype), weights)
-
-        pixels = IntegratedGradients(score).attribute(
-            # float32 is needed, because bfloat16 cannot represent the small steps of the path
-            upcast(image.clone()),
-            baselines=0.0,  # the uniform colour
-            n_steps=steps,
-            # A backward pass needs more memory than a forward pass.
-            internal_batch_size=ATTRIBUTION_BATCH_SIZE // 4,
-        )  # (1, 3, S, S)
+        # float32 is needed, because bfloat16 cannot represent the small steps of the path
+        pixels = _integrate_gradients(subject, upcast(image), weights, steps)  # (1, 3, S, S)
         found = sum_over_cells(pixels.sum(dim=1), subject.grid)
         if float(completeness_gap(subject.model, image, found, weights)) < MAX_COMPLETENESS_GAP:
             break
     subject.on_step(steps, steps)
     return found
+
+
+def _integrate_gradients(
+    subject: AttributionInput, image: Tensor, weights: Tensor, steps: int
+) -> Tensor:
+    """Integrate the gradient from the uniform colour 0 to `image` by Gauss-Legendre quadrature."""
+    nodes, sizes = (
+        torch.from_numpy(each / 2).to(image)[:, None, None, None]  # (steps, 1, 1, 1)
+        for each in np.polynomial.legendre.leggauss(steps)  # of the interval -1 to 1
+    )
+    total = torch.zeros_like(image)
+    for start in range(0, steps, PATH_BATCH_SIZE):
+        subject.on_step(start, steps)
+        chunk = slice(start, start + PATH_BATCH_SIZE)
+        points = (nodes[chunk] + 0.5) * image  # (chunk, 3, S, S)
+        gradients = compute_path_gradients(subject.model, points, weights)
+        total += (sizes[chunk] * gradients).sum(dim=0)
+    return total * image
 
 
 @torch.no_grad()

@@ -31,6 +31,25 @@ class AttributionInput:
     path_steps: tuple[int, ...] | None = None  # see `attribute`
     needs_gradients: bool = False  # whether another method needs `gradients`
 
+    @classmethod
+    def create(
+        cls,
+        model: nn.Module,
+        images: Tensor,
+        classes: Tensor,
+        *,
+        path_steps: tuple[int, ...] | None = None,
+        on_step: OnStep | None = None,
+    ) -> "AttributionInput":
+        """Return the input for one class per image; the values of `classes` (B,) are not read."""
+        dtype = torch.promote_types(images.dtype, torch.float32)
+        # F.one_hot would read the values.
+        known = torch.arange(model.num_classes, device=images.device)
+        weights = (classes[:, None] == known).to(dtype)  # (B, C)
+        images = images.clone() if images.is_inference() else images
+        report = on_step or (lambda done, total: None)
+        return cls(model, images, classes, weights, report, path_steps)
+
     @property
     def grid(self) -> tuple[int, int]:
         return cell_grid(self.model, self.images)
