@@ -18,6 +18,7 @@ from vitdemo.models import (
     count_macs,
     count_parameters,
 )
+from vitdemo.models.capabilities import has_overlapping_convolutions
 from vitdemo.models.vit import VisionTransformer, sincos_position
 
 SIZES = {"patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2}
@@ -27,6 +28,20 @@ DEIT = ModelSpec("timm", image_size=32, name="deit_tiny_patch16_224", options={"
 
 def build_timm_equivalent(**options):
     return TimmViT(img_size=16, num_classes=5, **SIZES, **options)
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (TINY, False),
+        (DEIT, False),
+        (replace(TINY, options=SIZES | {"patch_size": 4, "stem": "conv"}), True),
+        (ModelSpec("convnet", 16), True),
+        (ModelSpec("resnet18", 16), True),
+    ],
+)
+def test_only_patch_embeddings_have_no_overlapping_convolutions(spec, expected):
+    assert has_overlapping_convolutions(build_model(spec, 5)) is expected
 
 
 MEAN_POOLING = {"global_pool": "avg"}

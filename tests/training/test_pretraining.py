@@ -101,6 +101,16 @@ def test_all_parameters_except_the_head_get_gradients(autoencoder, images, visib
     assert without_gradient == {"encoder.head.weight", "encoder.head.bias"}
 
 
+def test_timm_model_with_separate_patches_is_an_encoder(images, visible):
+    timm = ModelSpec("timm", 16, "vit_tiny_patch16_224", SIZES)
+    encoder = build_model(timm, 4)
+    autoencoder = MaskedAutoencoder(encoder).eval()
+    assert autoencoder(images, visible).shape == (3, P, 3 * PATCH_SIDE**2)
+    everything = torch.arange(P).expand(3, P)
+    tokens = autoencoder.encode(images, everything)
+    torch.testing.assert_close(tokens, encoder.eval().forward_features(images))
+
+
 @pytest.mark.parametrize("stem", ["conv", None])
 def test_models_without_separate_patches_are_rejected(stem):
     conv_stem = replace(TINY, options=SIZES | {"patch_size": 4, "stem": stem})

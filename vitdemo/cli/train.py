@@ -41,7 +41,7 @@ from vitdemo.cli.options import FILE, FLAG, FOLDER, REPEATABLE, add_options
 from vitdemo.errors import DataError, PretrainingError, RecipeError, RunError, VitdemoError
 from vitdemo.installation import TRAIN_COMMAND, TRAIN_NAME, TRAIN_TARGET
 from vitdemo.metrics import compute_accuracy
-from vitdemo.models import build_model
+from vitdemo.models import build_model, get_family
 from vitdemo.paths import expand_path, expand_patterns
 from vitdemo.runs import CHECKPOINT_FILE
 from vitdemo.runs.evaluate import check_same_classes, evaluate_run, split_of
@@ -92,7 +92,7 @@ RECIPE_OPTIONS = tuple(
     for field in fields(Recipe)
     if field.type in (int, float, str, bool) and field.name not in ("name", "summary", "note")
 )
-# Options that only models of the family `VisionTransformer` have.
+# Options of models whose family lists them in `option_defaults`.
 MODEL_OPTIONS = {  # type and help text
     "patch_size": (int, "side of a patch in pixels"),
     "embed_dim": (int, "width: dimension of a token, a multiple of --num-heads"),
@@ -557,8 +557,9 @@ def choose_recipe(args: argparse.Namespace, folder: Path) -> Recipe:
         raise RecipeError(f"Give the recipe '{args.recipe}' or --config, but not both.")
     recipe = read_recipe_file(args.config) if args.config else get_recipe(args.recipe)
     recipe = make_smoke_recipe(recipe, **settings) if args.smoke else replace(recipe, **settings)
-    if options and recipe.model.family != "vit":
-        option = get_option(next(iter(options)))
+    unknown = options.keys() - get_family(recipe.model).option_defaults.keys()
+    if unknown:
+        option = get_option(next(name for name in options if name in unknown))
         raise RecipeError(f"{recipe.name} is not a ViT from scratch: omit {option}.")
     model = replace(recipe.model, options={**recipe.model.options, **options})
     return replace(recipe, model=replace(model, **size))

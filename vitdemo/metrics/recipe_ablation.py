@@ -14,7 +14,6 @@ change.
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from inspect import signature
 from pathlib import PurePath
 from typing import Any
 
@@ -32,7 +31,7 @@ from vitdemo.metrics.paired import (
     is_correct,
 )
 from vitdemo.metrics.training_progress import RECIPE_DEFAULTS, recipe_field, uses_mixing
-from vitdemo.models.vit import VisionTransformer
+from vitdemo.models import get_family
 from vitdemo.runs import Run
 from vitdemo.training.recipes.ablations import declare_ablations
 
@@ -106,8 +105,6 @@ _OFF_AT_ZERO = (
     *("clip_norm", "crop_padding", "erasing", "cutout", "mixup", "cutmix", "patch_dropout"),
     *("ema_decay", "patience", "head_epochs"),
 )
-# Defaults of vitdemo's ViT. The defaults of timm's models are not available here.
-_VIT_DEFAULTS = {n: p.default for n, p in signature(VisionTransformer).parameters.items()}
 
 
 @dataclass(frozen=True)
@@ -460,7 +457,7 @@ def _format_value(value: Any) -> str:
 
 
 def _format_option(run: Run, name: str) -> str:
-    default = _VIT_DEFAULTS.get(name, "default") if run.spec.family == "vit" else "default"
+    default = get_family(run.spec).option_defaults.get(name, "default")
     return _format_value(run.spec.options.get(name, default))
 
 

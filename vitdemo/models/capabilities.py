@@ -29,6 +29,15 @@ def has_separate_patches(model: nn.Module) -> bool:
     return is_linear and not hasattr(embed, "backbone")  # timm's hybrids project ResNet features
 
 
+def has_overlapping_convolutions(model: nn.Module) -> bool:
+    """Return whether a convolution of `model` reads pixels or features more than once.
+
+    The patch embedding of a plain Vision Transformer reads each pixel once.
+    """
+    convolutions = (each for each in model.modules() if isinstance(each, nn.Conv2d))
+    return any(k > s for c in convolutions for k, s in zip(c.kernel_size, c.stride, strict=True))
+
+
 def patch_sides(patch_embed: nn.Module) -> tuple[int, int]:
     """Return height and width, in pixels, of the image region that a token represents.
 

@@ -9,6 +9,8 @@ from torch import nn
 
 from vitdemo.errors import ModelError
 
+Colour = tuple[float, ...]  # red, green, blue
+
 
 @dataclass(frozen=True)
 class ModelSpec:
@@ -37,6 +39,10 @@ class ModelFamily:
     `build` returns a model with C classes and random weights. `load` returns a model with trained
     weights and takes the arguments of `build_model`. If the argument `weights` is None, the weights
     are the family's own. `is_third_party` is True if the weights come from other projects.
+    `option_defaults` are the values of the options that the command line can set, if a spec has
+    none. `get_colours` returns the mean and the standard deviation of the colours in the training
+    of the pretrained weights, or None. `get_timm_arguments` returns timm's name and arguments of
+    the architecture, or None if timm lacks it.
     """
 
     name: str
@@ -44,3 +50,6 @@ class ModelFamily:
     load: Callable[[ModelSpec, int, Path | str | None, bool], nn.Module] = refuse_weights
     has_attention: bool = True
     is_third_party: bool = False
+    option_defaults: Mapping[str, Any] = field(default_factory=dict)
+    get_colours: Callable[[ModelSpec], tuple[Colour, Colour] | None] = lambda spec: None
+    get_timm_arguments: Callable[[ModelSpec], tuple[str, dict] | None] = lambda spec: None

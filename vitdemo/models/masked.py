@@ -11,7 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from vitdemo.errors import ModelError
-from vitdemo.models.vit import Block, PatchEmbed, VisionTransformer, sincos_position
+from vitdemo.models.capabilities import (
+    has_attention,
+    has_separate_patches,
+    prefix_token_names,
+)
+from vitdemo.models.vit import Block, VisionTransformer, sincos_position
 
 
 class MaskedAutoencoder(nn.Module):
@@ -22,18 +27,21 @@ class MaskedAutoencoder(nn.Module):
         decoder_depth: blocks of the decoder (half the encoder's width, the same number of heads).
 
     Raises `ModelError` if a token of the encoder depends on pixels outside its patch, or if the
-    encoder has no class token.
+    encoder has other special tokens than a class token.
     """
 
     def __init__(self, encoder: VisionTransformer, decoder_depth: int = 2):
         super().__init__()
-        if not isinstance(getattr(encoder, "patch_embed", None), PatchEmbed):
+        if not (has_attention(encoder) and has_separate_patches(encoder)):
             raise ModelError(
-                "mask_ratio requires vitdemo's ViT with the stem 'patch', because other stems mix "
-                "the pixels of neighbouring patches: choose another model, or set mask_ratio to 0."
+                "mask_ratio requires a ViT with the stem 'patch', because other stems mix the "
+                "pixels of neighbouring patches: choose another model, or set mask_ratio to 0."
             )
-        if encoder.cls_token is None:
-            raise ModelError("mask_ratio requires a class token: choose global_pool 'token'.")
+        if prefix_token_names(encoder) != ("class token",):
+            raise ModelError(
+                "mask_ratio requires a class token and no other special token: choose global_pool "
+                "'token'."
+            )
         D = encoder.embed_dim
         E, heads = D // 2, encoder.blocks[0].attn.num_heads
         (rows, columns), (p, _) = encoder.patch_embed.grid_size, encoder.patch_embed.patch_size

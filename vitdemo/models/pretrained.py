@@ -3,6 +3,7 @@
 import inspect
 import sys
 from collections.abc import Mapping
+from inspect import signature
 from pathlib import Path
 
 import timm
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from vitdemo.errors import ModelError
 from vitdemo.installation import APP_NAME, TRAIN_NAME
 from vitdemo.models.capabilities import patch_sides
-from vitdemo.models.family import ModelFamily, ModelSpec
+from vitdemo.models.family import Colour, ModelFamily, ModelSpec
 from vitdemo.models.vit import VisionTransformer
 from vitdemo.models.weights import (
     VIT_HEAD_NAMES,
@@ -29,6 +30,8 @@ from vitdemo.models.weights import (
     upcast_tensors,
 )
 
+# An entry point of timm that accepts any size; the stored arguments replace its default sizes.
+TIMM_ENTRY = "vit_tiny_patch16_224"
 MAX_TAGS = 8  # maximum number of tags that an error message lists
 OTHER_HEAD = -1  # timm drops the file's classifier head, because no model has -1 classes
 
@@ -214,5 +217,41 @@ def _load_timm(
     return build_timm(spec.name, num_classes, spec.image_size, **start, **spec.options)
 
 
-VIT = ModelFamily("vit", _build_vit, _load_vit)
-TIMM = ModelFamily("timm", _build_timm, _load_timm, is_third_party=True)
+def _get_timm_colours(spec: ModelSpec) -> tuple[Colour, Colour]:
+    pretrained = timm.get_pretrained_cfg(spec.name)
+    return tuple(pretrained.mean), tuple(pretrained.std)
+
+
+def _get_vit_arguments(spec: ModelSpec) -> tuple[str, dict] | None:
+    if spec.options.get("stem", "patch") != "patch":
+        return None  # timm has no convolutional stem of this kind
+    sizes = ("patch_size", "embed_dim", "depth", "num_heads", "mlp_ratio")
+    arguments = {name: spec.options.get(name, VIT.option_defaults[name]) for name in sizes}
+    if spec.options.get("global_pool") == "avg":
+        # vitdemo normalises all tokens before averaging. By default, timm normalises only the
+        # average.
+        arguments |= {"global_pool": "avg", "class_token": False, "fc_norm": False}
+    if spec.options.get("pos_embed") == "none":
+        arguments["pos_embed"] = "none"
+    return TIMM_ENTRY, {"img_size": spec.image_size, **arguments}
+
+
+def _get_own_arguments(spec: ModelSpec) -> tuple[str, dict]:
+    return spec.name.partition(".")[0], {"img_size": spec.image_size, **spec.options}
+
+
+VIT = ModelFamily(
+    "vit",
+    _build_vit,
+    _load_vit,
+    option_defaults={n: p.default for n, p in signature(VisionTransformer).parameters.items()},
+    get_timm_arguments=_get_vit_arguments,
+)
+TIMM = ModelFamily(
+    "timm",
+    _build_timm,
+    _load_timm,
+    is_third_party=True,
+    get_colours=_get_timm_colours,
+    get_timm_arguments=_get_own_arguments,
+)

@@ -14,19 +14,18 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import timm
 import torch
 
 from vitdemo.errors import ModelError, RunError, short_reason
-from vitdemo.models import ModelSpec
+from vitdemo.models import ModelSpec, get_family
 from vitdemo.publishing.model_card import render_model_card
 from vitdemo.runs import CONFIG_FILE, TRAINING_OPTIONS, WEIGHTS_FILE, Run, weights_path
 
 REPOSITORY_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
-# An entry point of timm that accepts any size; the stored arguments replace its default sizes.
-TIMM_ENTRY = "vit_tiny_patch16_224"
 COMMIT_MESSAGE = "Upload a model trained with vitdemo"
 
 
@@ -35,21 +34,8 @@ def get_timm_arguments(spec: ModelSpec) -> tuple[str, dict] | None:
 
     timm has neither vitdemo's convolutional stem nor vitdemo's convolutional models.
     """
-    if spec.family == "timm":
-        options = {k: v for k, v in spec.options.items() if k not in TRAINING_OPTIONS}
-        return spec.name.partition(".")[0], {"img_size": spec.image_size, **options}
-    if spec.family != "vit" or spec.options.get("stem", "patch") != "patch":
-        return None
-    # the default values of vitdemo's VisionTransformer
-    sizes = {"patch_size": 4, "embed_dim": 192, "depth": 12, "num_heads": 3, "mlp_ratio": 4.0}
-    arguments = {name: spec.options.get(name, size) for name, size in sizes.items()}
-    if spec.options.get("global_pool") == "avg":
-        # vitdemo normalises all tokens before averaging. By default, timm normalises only the
-        # average.
-        arguments |= {"global_pool": "avg", "class_token": False, "fc_norm": False}
-    if spec.options.get("pos_embed") == "none":
-        arguments["pos_embed"] = "none"
-    return TIMM_ENTRY, {"img_size": spec.image_size, **arguments}
+    options = {k: v for k, v in spec.options.items() if k not in TRAINING_OPTIONS}
+    return get_family(spec).get_timm_arguments(replace(spec, options=options))
 
 
 def make_config(run: Run) -> dict:

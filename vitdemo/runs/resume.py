@@ -2,12 +2,10 @@
 
 import json
 from dataclasses import asdict, fields, replace
-from inspect import signature
 from pathlib import Path
 
 from vitdemo.errors import RunError
-from vitdemo.models import ModelSpec
-from vitdemo.models.vit import VisionTransformer
+from vitdemo.models import ModelSpec, get_family
 from vitdemo.runs import files
 from vitdemo.runs.steps import truncate_steps
 from vitdemo.runs.writer import get_provenance
@@ -29,12 +27,11 @@ def get_resume_recipe(folder: Path, name: str | None, **overrides) -> Recipe:
             "that recipe, or choose another --out."
         )
     settings = asdict(saved) | {"image_size": saved.model.image_size}
-    defaults = {k: p.default for k, p in signature(VisionTransformer).parameters.items()}
-    settings = defaults | saved.model.options | settings
+    settings = get_family(saved.model).option_defaults | saved.model.options | settings
     for field, value in overrides.items():
-        if settings[field] != value and field != "epochs":
+        if settings.get(field) != value and field != "epochs":
             raise RunError(
-                f"'{folder}' was started with {field} {settings[field]}, not {value}: omit the "
+                f"'{folder}' was started with {field} {settings.get(field)}, not {value}: omit the "
                 "option to resume, or choose another --out."
             )
     return replace(saved, epochs=overrides.get("epochs", saved.epochs))

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-import timm
 import torch
 
 from vitdemo import data
 from vitdemo.errors import VitdemoError
+from vitdemo.models import get_family
 from vitdemo.training.inference import Preprocessing
 from vitdemo.training.recipes import Recipe
 
@@ -78,9 +78,8 @@ def get_preprocessing(
     recipe: Recipe, dataset: data.ImageDataset, samples: data.LabelledImages
 ) -> Preprocessing:
     """Return the preprocessing with the mean and std of the pretrained weights or the dataset."""
-    if recipe.model.family == "timm":
-        pretrained = timm.get_pretrained_cfg(recipe.model.name)
-        mean, std = tuple(pretrained.mean), tuple(pretrained.std)
+    if pretrained := get_family(recipe.model).get_colours(recipe.model):
+        mean, std = pretrained
     elif dataset.is_cifar10:
         mean, std = data.CIFAR10_MEAN, data.CIFAR10_STD
     else:
