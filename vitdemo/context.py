@@ -154,8 +154,8 @@ class AppContext:
         Runs with custom classes come last, because their accuracy was measured on few images.
         """
         everything, _ = self.list_runs_and_models()
-        models = [run for run in everything if isinstance(run, TimmRun)]
-        found = [run for run in everything if run.has_weights and not isinstance(run, TimmRun)]
+        models = [run for run in everything if not run.has_folder]
+        found = [run for run in everything if run.has_weights and run.has_folder]
         found.sort(key=lambda run: (run.has_custom_classes, -(self.test_accuracy(run) or 0.0)))
         return [*models, *found]
 
@@ -179,7 +179,7 @@ class AppContext:
 
     def load_model(self, run: Run) -> nn.Module:
         """Return the model of `run`, loaded once per version of its files. Raises `RunError`."""
-        load = run.load if isinstance(run, TimmRun) else partial(runs.load_model, run)
+        load = partial(runs.load_model, run) if run.has_folder else run.load
         return self._model_cache.get_or_compute((run.path, run.stamp), lambda: load(self.device))
 
     def count_layers(self, run: Run) -> int:

@@ -159,6 +159,21 @@ def find_import_cycle(sources: dict[str, str]) -> list[str]:
     return []
 
 
+# Only the package `models` compares names of families and classes of models. Other modules ask a
+# family, a run or a model for a capability, so that a new family is one module.
+FAMILY_TEST = re.compile(
+    r"""family (==|!=|in) ["'(]|isinstance\([^()]*\b(TimmRun|OpenedModel|ConvNet|ResNet18|"""
+    r"""VisionTransformer|PatchEmbed|ConvEmbed)\b"""
+)
+
+
+def test_modules_ask_for_capabilities_instead_of_families():
+    files = [path for path in (ROOT / "vitdemo").rglob("*.py") if path.parent.name != "models"]
+    assert not [str(path) for path in files if FAMILY_TEST.search(path.read_text("utf-8"))]
+    assert FAMILY_TEST.search('if spec.family == "timm":')
+    assert FAMILY_TEST.search("isinstance(run, TimmRun | Run)")
+
+
 def test_imports_have_no_cycle():
     assert find_import_cycle(SOURCES) == []
     pair = {"vitdemo.a": "from vitdemo.a.b import x", "vitdemo.a.b": "from vitdemo import a"}

@@ -13,7 +13,6 @@ from vitdemo.explain import embeddings
 from vitdemo.explain.checks import to_numpy
 from vitdemo.models import has_attention
 from vitdemo.runs import Run
-from vitdemo.runs.timm_run import TimmRun
 
 MAX_FILTERS, MAX_COMPONENTS = 64, 28
 
@@ -58,7 +57,7 @@ def compute_position_similarity(
 def _position_initialisation(run: Run) -> str:
     if run.spec.options.get("init") == "mimetic":
         return "mimetic"
-    pretrained = run.config.get("recipe", {}).get("pretrained") or isinstance(run, TimmRun)
+    pretrained = run.config.get("recipe", {}).get("pretrained") or not run.has_folder
     return "weights" if run.origin or pretrained else "random"
 
 

@@ -39,6 +39,11 @@ class Run:
         return str(self.path.parent)
 
     @property
+    def has_folder(self) -> bool:
+        """Whether the run was trained by vitdemo and has a run folder, unlike an opened model."""
+        return True
+
+    @property
     def has_weights(self) -> bool:
         return (self.path / WEIGHTS_FILE).is_file()
 

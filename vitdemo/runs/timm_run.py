@@ -139,6 +139,10 @@ class TimmRun(Run):
         return model.eval().to(device)
 
     @property
+    def has_folder(self) -> bool:
+        return False
+
+    @property
     def has_weights(self) -> bool:
         return True
 

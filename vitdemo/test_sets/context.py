@@ -37,6 +37,10 @@ class RunOnTestSet(Run):
         return cls(**values | {"stamp": stamp}, original=run, tests=tests)
 
     @property
+    def has_folder(self) -> bool:
+        return self.original.has_folder
+
+    @property
     def has_weights(self) -> bool:
         return self.original.has_weights
 

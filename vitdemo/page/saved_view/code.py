@@ -19,8 +19,6 @@ from vitdemo.page.feature import Report
 from vitdemo.page.image_sources import ImageRequest, list_photos, parse_test_source
 from vitdemo.page.view_state import ViewState
 from vitdemo.runs import Run
-from vitdemo.runs.opened_model import OpenedModel
-from vitdemo.runs.timm_run import TIMM_PREFIX, TimmRun
 
 TASK = "saved_code"
 HOW_TO_RUN = (
@@ -101,11 +99,6 @@ def _image_lines(request: ImageRequest) -> tuple[list[str], str]:
 
 def _model_argument(run: Run) -> str:
     """Return the argument `model` of `vitdemo.trace` for `run`."""
-    if isinstance(run, OpenedModel):
-        return str(run.path)
-    if isinstance(run, TimmRun):
-        own = f"={run.weights}" if run.weights and not run.is_downloaded else ""
-        return f"{TIMM_PREFIX}{run.spec.name}{own}"
     is_included = run.path.parent.resolve() == included_folder("runs").resolve()
     return run.path.name if is_included else str(run.path)
 

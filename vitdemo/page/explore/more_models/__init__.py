@@ -107,7 +107,7 @@ class MoreModels:
     def list_added_models(self) -> list[TimmRun]:
         """Return the timm models of all users and of the current user, with unique names."""
         found, _ = self.context.list_runs_and_models()
-        return [run for run in found if isinstance(run, TimmRun)]
+        return [run for run in found if not run.has_folder]
 
     def task_row(self, name: str, added_run: TimmRun | None) -> Task:
         """Return the task row of the model `name`; `added_run` is its run, or None if not added."""

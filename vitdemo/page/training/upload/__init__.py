@@ -16,7 +16,6 @@ from vitdemo.page.gradio_patches import current_request
 from vitdemo.page.kit import is_local_request
 from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
-from vitdemo.runs.timm_run import TimmRun
 
 VIEW = "upload"
 INTRO = (
@@ -46,7 +45,7 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
 
 def list_uploadable_runs(context: AppContext) -> list[Run]:
     """Return the runs with weights and classes, without third-party models."""
-    return [run for run in context.classifier_runs() if not isinstance(run, TimmRun)]
+    return [run for run in context.classifier_runs() if run.has_folder]
 
 
 def upload_run(context: AppContext, state: ViewState, report: Report) -> dict:
