@@ -14,7 +14,6 @@ from tests.support.factories import (
 )
 from vitdemo import runs
 from vitdemo.analyses.snapshots import (
-    describe_learning,
     load_snapshots,
     runs_with_snapshots,
 )
@@ -86,18 +85,6 @@ def test_snapshot_payload_contains_every_map_and_the_true_class(bench):
     assert np.array(value["maps"]).shape == (3, 3, 16)
     assert value["classes"][-1] == true_class and len(value["classes"]) == 5
     assert value["predicted"] == [CLASSES[i] for i in snapshots.predicted]
-
-
-def test_description_states_when_an_image_was_learned():
-    expected = {
-        (0, 1, 1): "The prediction is correct from epoch 2 on.",
-        (1, 0, 1): "The prediction is correct from epoch 4 on; it became incorrect after epoch 2.",
-        (1, 1, 0): "The prediction was first correct after epoch 1, but incorrect at the end; "
-        "it became incorrect after epoch 4.",
-        (0, 0, 0): "The prediction was incorrect after all of these epochs.",
-    }
-    for correct, text in expected.items():
-        assert describe_learning(list(correct), [1, 2, 4]) == text
 
 
 def test_the_animation_switches_to_each_new_training_run_once(bench, tmp_path, monkeypatch):

@@ -1,7 +1,8 @@
-"""Sentences that the scripts of Explore write from figures."""
+"""Sentences that scripts write from figures."""
 
 import pytest
 
+EPOCHS = "training/image_across_epochs/view.js"
 PREDICTIONS, KNOCKOUT = "explore/predictions/texts.js", "explore/inside/knockout/view.js"
 JS_CALL = """async ([path, name, value]) =>
     (await vitdemo.load(path))[name](...(Array.isArray(value) ? value : [value]))"""
@@ -51,6 +52,19 @@ def test_models_are_described_by_their_figures(call):
         == "vit: a vit for tests, 97.5% cross-validated accuracy."
     )
     assert call(PREDICTIONS, "describeAccuracy", {**MODEL, "accuracy": None}) == "not evaluated"
+
+
+def test_description_states_when_an_image_was_learned(call):
+    for correct, text in {
+        (0, 1, 1): "The prediction is correct from epoch 2 on.",
+        (1, 1, 1): "The prediction is correct from epoch 1 on.",
+        (1, 0, 1): "The prediction is correct from epoch 4 on; it became incorrect after epoch 2.",
+        (1, 1, 0): "The prediction was first correct after epoch 1, but incorrect at the end; "
+        "it became incorrect after epoch 4.",
+        (0, 0, 0): "The prediction was incorrect after all of these epochs.",
+    }.items():
+        values = [[*map(bool, correct)], [1, 2, 4]]
+        assert call(EPOCHS, "describeLearning", values) == text
 
 
 def test_other_models_are_counted_by_their_class(call):

@@ -3,7 +3,6 @@
 Letters: E saved epochs, L layers, P patches, C classes.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -92,25 +91,3 @@ def _compute_snapshot(model: nn.Module, pixels: Tensor) -> Snapshot:
     heads = trace.attention[:, 0].mean(1)  # (L, N, N)
     maps = attention.classifier_map(heads, prefix, rows)  # (L, P)
     return to_numpy(maps), to_numpy(trace.logits[0].float().softmax(0))
-
-
-def describe_learning(correct: Sequence[bool], epochs: Sequence[int]) -> str:
-    """Describe the first epoch with a lasting correct prediction, and later incorrect ones."""
-    if not any(correct):
-        return "The prediction was incorrect after all of these epochs."
-    last_error = max((i for i, is_correct in enumerate(correct) if not is_correct), default=-1)
-    forgotten = [
-        epoch
-        for before, now, epoch in zip(correct, correct[1:], epochs[1:], strict=False)
-        if before and not now
-    ]
-    if last_error == len(correct) - 1:
-        text = (
-            f"The prediction was first correct after epoch {epochs[list(correct).index(True)]}, "
-            "but incorrect at the end"
-        )
-    else:
-        text = f"The prediction is correct from epoch {epochs[last_error + 1]} on"
-    if forgotten:
-        text += f"; it became incorrect after epoch {', '.join(map(str, forgotten))}"
-    return text + "."

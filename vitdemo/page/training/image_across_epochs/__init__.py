@@ -7,7 +7,7 @@ order of their last probabilities. The payload is {"followed": str, "message": s
      "run", "seen": file, "grid": [rows, columns], "layers", "epochs": [...], "classes": [...],
      "shares": [[probability per class] per epoch], "predicted": [class per epoch],
      "label": the true class, or None if it is unknown or not a class of the model,
-     "progress": learning progress, "maps": [[[...] per layer] per epoch]}
+     "maps": [[[...] per layer] per epoch]}
 
 Letters: E epochs, L layers, C classes.
 """
@@ -17,7 +17,6 @@ import gradio as gr
 from vitdemo.analyses.knockout import KNOCKOUT_FINDING
 from vitdemo.analyses.snapshots import (
     Snapshots,
-    describe_learning,
     load_snapshots,
     runs_with_snapshots,
 )
@@ -95,13 +94,12 @@ def animation_payload(context: AppContext, state: ViewState, name: str) -> dict:
 
 
 def snapshots_to_payload(snapshots: Snapshots, true_class: str | None) -> dict:
-    classes, progress = snapshots.run.classes, ""
+    classes = snapshots.run.classes
     order = list(snapshots.probabilities[-1].argsort()[::-1][:MAX_CLASSES_SHOWN])  # (E, C)
     label = true_class if true_class in classes else None
     if label is not None:
         truth = classes.index(label)
         order = order if truth in order else [*order[:-1], truth]
-        progress = describe_learning(list(snapshots.predicted == truth), snapshots.epochs)
     return {
         "run": snapshots.run.name,
         "seen": ImageFile(snapshots.input_image),
@@ -114,7 +112,6 @@ def snapshots_to_payload(snapshots: Snapshots, true_class: str | None) -> dict:
         ],
         "predicted": [classes[i] for i in snapshots.predicted],
         "label": label,
-        "progress": progress,
         "maps": [
             [[float(f"{v:.{MAP_DIGITS}g}") for v in layer] for layer in epoch]
             for epoch in snapshots.maps

@@ -18,9 +18,24 @@ function drawSlider(name, text, { min, max, value, spoken = nothing }, choose) {
     aria-valuetext=${spoken} @input=${({ target }) => choose(Number(target.value))}></label>`;
 }
 
+// The first epoch with a lasting correct prediction, and the epochs after which it became incorrect.
+export function describeLearning(correct, epochs) {
+  if (!correct.includes(true)) return "The prediction was incorrect after all of these epochs.";
+  const lastError = correct.lastIndexOf(false);
+  const forgotten = epochs.filter((_, i) => correct[i - 1] && !correct[i]);
+  const learned = lastError === correct.length - 1
+    ? `The prediction was first correct after epoch ${
+      epochs[correct.indexOf(true)]
+    }, but incorrect at the end`
+    : `The prediction is correct from epoch ${epochs[lastError + 1]} on`;
+  const lost = forgotten.length ? `; it became incorrect after epoch ${forgotten.join(", ")}` : "";
+  return `${learned}${lost}.`;
+}
+
 // The map and the predictions of epoch `i` and layer `l`.
-function drawScreen({ classes, epochs, label: truth, predicted, progress, run, seen, shares }, i, l) {
+function drawScreen({ classes, epochs, label: truth, predicted, run, seen, shares }, i, l) {
   const drawBar = (name, c) => drawClassBar(name, shares[i][c], { truth, isFirst: name === predicted[i] });
+  const learned = truth === null ? "" : describeLearning(predicted.map((name) => name === truth), epochs);
   return markup`<div class="screen">
     <div class="vd-overlay"><img src=${seen.url} alt="Attention of ${run} after epoch ${
     epochs[i]
@@ -28,7 +43,7 @@ function drawScreen({ classes, epochs, label: truth, predicted, progress, run, s
     <div class="answer">
       <p class="when" role="status">${run} after epoch ${epochs[i]}: ${predicted[i]}</p>
       <ul>${classes.map(drawBar)}</ul>
-      <p class="learned">${progress}</p>
+      <p class="learned">${learned}</p>
     </div>
   </div>`;
 }
