@@ -136,16 +136,10 @@ def compute_ranking_values(
 
 
 def _make_input(
-    model: nn.Module,
-    images: Tensor,
-    target: int | Tensor,
-    *,
-    path_steps: tuple[int, ...] | None = None,
-    on_step: OnStep | None = None,
+    model: nn.Module, images: Tensor, target: int | Tensor, **options
 ) -> AttributionInput:
     """Return the input of the methods. Raises `ValueError` for a class that does not exist."""
     classes = check_target(target, images, model.num_classes)  # (B,)
-    options = {"path_steps": path_steps, "on_step": on_step}
     return AttributionInput.create(model, images, classes, **options)
 
 

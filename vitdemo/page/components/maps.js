@@ -8,15 +8,6 @@ import { drawValues, findLargest, formatRamp } from "./shared.js";
 
 const OWN_MAXIMUM = "the map's own maximum";
 
-// The place of the largest absolute value, such as "row 3 of 8, column 2 of 8".
-export function describePeak(values) {
-  const [sizes, columns] = [values.flat().map(Math.abs), values[0].length];
-  const at = sizes.indexOf(Math.max(...sizes));
-  return `row ${Math.floor(at / columns) + 1} of ${values.length}, column ${
-    (at % columns) + 1
-  } of ${columns}`;
-}
-
 function drawNumbers({ values, fraction }) {
   const unit = fraction ? 1 : findLargest(values.flat()) || 1;
   const makeCell = (value) => ({ text: ((100 * value) / unit).toFixed(1) });
