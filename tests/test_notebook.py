@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from vitdemo.page.image_sources import ImageRequest
 from vitdemo.page.saved_view.code import write_code
 from vitdemo.page.saved_view.html import ENTRY, build_saved_view, list_modules, serialise
 from vitdemo.page.view_state import ViewState
+from vitdemo.runs.timm_run import create_timm_run
 
 IMAGE = noise(size=(48, 48))
 
@@ -193,6 +195,10 @@ def test_written_code_names_image_and_model(context):
     included = AppContext([included_folder("runs")], None, torch.device("cpu"))
     state = ViewState(ImageRequest("photo:cat"), "vit-scratch")
     assert "vitdemo.trace('vit-scratch', image)" in write_code(included, state)
+    opened = replace(create_timm_run("timm:test_vit", pretrained=False), is_downloaded=True)
+    others = AppContext([], None, torch.device("cpu"), timm_models=[opened])
+    state = ViewState(ImageRequest("photo:cat"), opened.name)
+    assert "vitdemo.trace('timm:test_vit', image)" in write_code(others, state)
 
 
 def test_data_cannot_close_their_script_element():
