@@ -18,6 +18,7 @@ ORDER = (
 LAYERS = ORDER.split(" < ")
 ALLOWED_IMPORTERS = {  # library: the only modules or packages that may import it
     "gradio": ("vitdemo.page", "vitdemo.site.layout", "vitdemo.cli.app"),
+    "captum": ("vitdemo.explain.attributions",),
     "matplotlib": ("vitdemo.figures",),
     "jinja2": ("vitdemo.documents",),
 }

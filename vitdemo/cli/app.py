@@ -39,7 +39,7 @@ from vitdemo.training.devices import release_freed_memory
 EXPORT_SITE = "export-site"  # command that writes a static site
 MAX_QUEUED_REQUESTS = 500  # maximum number of waiting requests
 # Libraries that are needed at the first visit of a tab, but not at the start of the page.
-LATE_LIBRARIES = ("scipy.stats", "sklearn.metrics")
+LATE_LIBRARIES = ("scipy.stats", "sklearn.metrics", "captum.attr")
 MCP_MISSING_MESSAGE = (
     "--mcp needs the package mcp: install it with `pip install 'gradio[mcp]'`, or omit --mcp."
 )
