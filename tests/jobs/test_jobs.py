@@ -277,6 +277,26 @@ def test_a_job_paused_while_it_starts_can_be_resumed(jobs):
     assert wait_for(jobs, name, "finished").epoch == 3
 
 
+def test_a_starting_job_stops_immediately(jobs):
+    jobs.command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    name = jobs.start("first-steps", {"epochs": 3}).name
+    pid = read_process(jobs, name)["pid"]
+    jobs.stop(name)  # without a trained step, there is nothing to keep
+    wait_for_end(pid)
+    assert jobs.list_jobs() == [] and not (jobs.root / name).exists()
+
+    jobs.command = LIGHT_COMMAND
+    name, _ = start_training_job(jobs)
+    jobs.pause(name)
+    wait_for(jobs, name, "paused")
+    jobs.command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    jobs.resume(name)
+    assert jobs.find_job(name).state == "starting"
+    jobs.command = LIGHT_COMMAND
+    jobs.stop(name)  # the trained steps are kept and evaluated
+    assert 0 < wait_for(jobs, name, "stopped").done < 1
+
+
 def test_a_pause_outlives_the_page_and_keeps_the_time_limit(jobs):
     name, _ = start_training_job(jobs)
     jobs.pause(name)
@@ -398,6 +418,19 @@ def test_the_training_cost_is_measured_again_after_some_minutes(jobs, monkeypatc
     # A measurement would slow down the run in progress.
     assert estimate_training_cost(recipe, 1000, device, busy=True).minutes == estimate.minutes
     assert estimate_training_cost(recipe, 1000, device).minutes > estimate.minutes
+
+
+def test_the_cost_follows_the_speed_of_the_run_in_progress(jobs, monkeypatch):
+    recipe = jobs.resolve_recipe("first-steps", TINY)
+    estimate = estimate_training_cost(recipe, 1000, torch.device("cpu"), live_speed=50.0)
+    assert estimate.images_per_second == 50
+    assert estimate.speed_text == "Speed of the run in progress: 50 images/s"
+    assert jobs.find_live_speed(recipe) is None
+    live = state.Job("live", jobs.root, {}, "training", images_per_second=50.0)
+    monkeypatch.setattr(JobQueue, "list_jobs", lambda _: [live])
+    monkeypatch.setattr("vitdemo.jobs.get_resume_recipe", lambda *_: replace(recipe, epochs=9))
+    assert jobs.find_live_speed(recipe) == 50
+    assert jobs.find_live_speed(jobs.resolve_recipe("first-steps", TINY | {"depth": 2})) is None
 
 
 def test_the_training_speed_is_measured(jobs):

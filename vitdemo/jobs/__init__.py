@@ -16,16 +16,17 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from filelock import FileLock
 
 from vitdemo import data, runs
-from vitdemo.errors import DataError, JobError
+from vitdemo.errors import DataError, JobError, VitdemoError
 from vitdemo.installation import PACKAGE, TRAIN_NAME
 from vitdemo.jobs import processes
+from vitdemo.jobs.cost import has_same_speed
 from vitdemo.jobs.options import build_recipe
 from vitdemo.jobs.state import (
     ACTIVE_STATES,
@@ -42,6 +43,7 @@ from vitdemo.jobs.state import (
     read_job_state,
     write_job,
 )
+from vitdemo.runs.resume import get_resume_recipe
 from vitdemo.runs.steps import read_steps
 from vitdemo.training.recipes import Recipe
 from vitdemo.training.stopping import FINISH_SIGNAL
@@ -133,6 +135,15 @@ class JobQueue:
         except DataError as error:
             raise DataError(f"Training needs a dataset. {error}") from error
         return round(self._count * (1 - recipe.validation_share))
+
+    def find_live_speed(self, recipe: Recipe) -> float | None:
+        """Return the speed of the run in progress, in images/s, if `recipe` has the same speed."""
+        for job in self.list_jobs():
+            if job.state == TRAINING and job.images_per_second:
+                with suppress(VitdemoError):
+                    other = get_resume_recipe(job.path, None)
+                    return job.images_per_second if has_same_speed(recipe, other) else None
+        return None
 
     # --- actions -------------------------------------------------------------------------------
 
@@ -245,19 +256,35 @@ class JobQueue:
                 )
 
     def stop(self, name: object) -> None:
-        """Stop a job after its current step, then save and evaluate the model."""
+        """Stop a job after its current step, then save and evaluate the model.
+
+        A job that is starting ends immediately. If it has no trained step, its folder is deleted.
+        """
         with self.locked():
             job = self.find_job(name)
-            if job.state not in (TRAINING, PAUSED) or not job.begun:
-                raise JobError(
-                    f"{job.name} is {job.state} and has no model to evaluate. Wait for its first "
-                    "step, or delete it."
-                )
-            if job.state == PAUSED:
-                self._launch(job, FINISH)
-                return
+            if job.state == STARTING and not job.done:
+                trash = self._end(job)
+            else:
+                trash = None
+                self._finish(job)
+        if trash:
+            shutil.rmtree(trash, ignore_errors=True)
+
+    def _finish(self, job: Job) -> None:
+        """Let the process of a job with trained steps evaluate the model."""
+        if job.state == STARTING:
+            processes.kill_process(job.record["process"])  # it may not handle signals yet
+            self._launch(job, FINISH)
+        elif job.state == PAUSED and job.begun:
+            self._launch(job, FINISH)
+        elif job.state == TRAINING:
             write_job(job.path, job.record | {"request": FINISH})
             processes.send_signal(job.record["process"], FINISH_SIGNAL)
+        else:
+            raise JobError(
+                f"{job.name} is {job.state} and has no model to evaluate. Wait for its first step, "
+                "or delete it."
+            )
 
     def delete(self, name: object, expected: dict | None = None) -> None:
         """End a job and delete its folder.

@@ -33,8 +33,9 @@ class TrainingCost:
 
     parameters: int
     macs: int
-    images_per_second: float  # speed that the probe measured
+    images_per_second: float
     minutes: float
+    is_live: bool = False  # whether the speed is of a run in progress, not of the probe
 
     @property
     def time_text(self) -> str:
@@ -43,7 +44,8 @@ class TrainingCost:
 
     @property
     def speed_text(self) -> str:
-        return f"Measured speed: {self.images_per_second:.0f} images/s"
+        source = "Speed of the run in progress" if self.is_live else "Measured speed"
+        return f"{source}: {self.images_per_second:.0f} images/s"
 
     @property
     def size_text(self) -> str:
@@ -54,15 +56,21 @@ class TrainingCost:
 
 
 def estimate_training_cost(
-    recipe: Recipe, image_count: int, device: torch.device, *, busy: bool = False
+    recipe: Recipe,
+    image_count: int,
+    device: torch.device,
+    *,
+    busy: bool = False,
+    live_speed: float | None = None,
 ) -> TrainingCost:
     """Estimate the cost of `recipe` with up to `image_count` training images.
 
     The measured speed is cached. While the machine is `busy` with another run, an earlier speed is
-    used, or the speed is measured and not cached. Raises `ModelError` if the model cannot be built.
+    used, or the speed is measured and not cached. `live_speed` is the current speed of a run with
+    the same settings, in images per second. Raises `ModelError` if the model cannot be built.
     """
     model = build_model(recipe.model, CLASSES)
-    speed = _training_speed(recipe, device, busy)
+    speed = live_speed or _training_speed(recipe, device, busy)
     train_count = recipe.train_pictures or image_count
     validation_count = image_count * recipe.validation_share / (1 - recipe.validation_share)
     passes = (
@@ -71,7 +79,13 @@ def estimate_training_cost(
     )
     minutes = (passes / speed + STARTUP_SECONDS) / 60
     macs = count_macs(model, recipe.model.image_size)
-    return TrainingCost(count_parameters(model), macs, speed, minutes)
+    return TrainingCost(count_parameters(model), macs, speed, minutes, live_speed is not None)
+
+
+def has_same_speed(recipe: Recipe, other: Recipe) -> bool:
+    """Return whether runs of two recipes need the same time per image on this machine."""
+    device = torch.device("cpu")  # the same device for both
+    return _speed_key(recipe, device) == _speed_key(other, device)
 
 
 def _training_speed(recipe: Recipe, device: torch.device, busy: bool) -> float:

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ DISK_FULL_MESSAGE = (
 MIN_FREE_BYTES = 1 << 20  # a disk with fewer free bytes counts as full
 STOPPED_OUTSIDE_MESSAGE = "The process was stopped outside the page. Press Continue."
 MAX_MESSAGE_LENGTH = 400
+RESULT_SECONDS = 600  # time for which the result of a job stays the job to show first
 
 
 @dataclass(frozen=True)
@@ -122,10 +124,15 @@ def find_followed_job(jobs: list[Job]) -> Job | None:
 
 
 def find_live_job(jobs: list[Job]) -> Job | None:
-    """Return the job in progress, or the newest job if it waits or has failed."""
+    """Return the job in progress, or the newest job if it waits, has failed or has just ended."""
     at_work = [job for job in jobs if job.state in ACTIVE_STATES]
-    waiting = [job for job in jobs[:1] if job.state in (QUEUED, FAILED)]
-    return next(iter(at_work or waiting), None)
+    newest = [job for job in jobs[:1] if job.state in (QUEUED, FAILED) or _has_just_ended(job)]
+    return next(iter(at_work or newest), None)
+
+
+def _has_just_ended(job: Job) -> bool:
+    ended = _modification_time(job.path / runs.EVALUATION_FILE)
+    return not job.record.get("made") and time.time() - ended < RESULT_SECONDS
 
 
 def _modification_time(file: Path) -> float:

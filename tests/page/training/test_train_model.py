@@ -1,6 +1,7 @@
 """The form and the runs of the tab Train without a browser: permissions, states, guess, curves."""
 
 import json
+import os
 import threading
 from contextlib import nullcontext
 from dataclasses import replace
@@ -102,6 +103,16 @@ def test_every_state_has_a_text_and_known_actions(trained):
     assert rows.describe_job(replace(stopped, state="stopped"), run).startswith("0.19 of 5 epochs,")
 
 
+def test_a_starting_run_can_be_stopped_and_paused(trained):
+    def find_actions(**changes):
+        job = Job("new", trained["new"].path, {}, "starting")
+        return rows.job_row(replace(job, **changes), None, {}, {}).actions
+
+    assert find_actions() == [("pause", "Pause"), ("stop", "Stop")]
+    assert find_actions(done=0.5) == [("pause", "Pause"), rows.STOP_ACTION]
+    assert find_actions(done=0.5, record={"request": "finish"}) == [rows.DELETE_ACTION]
+
+
 def test_an_incomplete_epoch_counts_as_a_fraction(tmp_path):
     run = make_run(tmp_path / "new", epochs=2, recipe={"epochs": 4})
     runs.append_record(run.path, make_history_record(3) | {"share": 0.25})
@@ -166,15 +177,20 @@ def test_live_run_is_drawn_with_the_baseline_and_the_chosen_runs_as_references(t
     assert "after the first step" in render_live_curves(waiting, runs_, [])["note"]
 
 
-def test_live_run_is_in_progress_or_has_just_failed(tmp_path):
-    def find(*states):
-        jobs = [Job(str(i), tmp_path, {}, state) for i, state in enumerate(states)]
+def test_live_run_is_in_progress_or_has_just_ended(tmp_path):
+    def find(*states, path=tmp_path, record=None):
+        jobs = [Job(str(i), path, record or {}, state) for i, state in enumerate(states)]
         found = find_live_job(jobs)
         return found and int(found.name)
 
     assert find("queued", "training", "finished") == 1
     assert find("failed", "finished") == find("queued") == 0
     assert find("finished", "failed") is find() is None
+    new = make_run(tmp_path / "new", tested=make_evaluation(0))
+    assert find("stopped", "failed", path=new.path) == 0  # the result is shown first
+    assert find("finished", path=new.path, record={"made": True}) is None
+    os.utime(new.path / runs.EVALUATION_FILE, (0, 0))
+    assert find("stopped", path=new.path) is None
 
 
 def test_a_new_recipe_fills_the_options_with_values_that_they_accept():
@@ -208,7 +224,7 @@ def test_a_run_starts_with_the_options_of_its_recipe(tmp_path, monkeypatch):
 def test_cost_is_measured_in_the_background(tmp_path, put_pictures, monkeypatch):
     measured = threading.Event()
 
-    def estimate(recipe, images, device, busy):
+    def estimate(recipe, images, device, busy, live_speed):
         measured.wait(10)
         size = f"{recipe.epochs} epochs, {images} images"
         return SimpleNamespace(time_text="2 minutes", speed_text="fast", size_text=size)

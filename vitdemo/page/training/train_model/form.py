@@ -3,7 +3,8 @@
 All values are keys of the view state. A new recipe writes its settings into the options. Payloads:
 
     training_recipe: {"description": str}
-    training_cost: {"time": str, "details": str, "size": str, "is_measuring": bool}
+    training_cost: {"time": str, "details": str, "size": str, "is_measuring": bool,
+                    "in_progress": whether a run is in progress, whose speed updates the time}
 """
 
 import math
@@ -33,7 +34,7 @@ from vitdemo.training.recipes import Recipe
 RECIPE_VIEW, COST_VIEW, START = "training_recipe", "training_cost", "training.start"
 JOBS_VIEW, LIVE_VIEW = "training_jobs", "live_curves"
 # Views that change after a run was started or changed
-CHANGED_VIEWS = (JOBS_VIEW, LIVE_VIEW, run_choice.VIEW, image_across_epochs.VIEW)
+CHANGED_VIEWS = (JOBS_VIEW, LIVE_VIEW, COST_VIEW, run_choice.VIEW, image_across_epochs.VIEW)
 SETTINGS = tuple(keys.TRAINING_OPTIONS.values())
 MAIN_SETTINGS = ("epochs", "train_pictures", "optimizer", "learning_rate", "policy")
 NOT_MEASURED = "Training time not measured yet"
@@ -96,15 +97,21 @@ class TrainingForm:
             "details": cost.speed_text,
             "size": cost.size_text,
             "is_measuring": False,
+            "in_progress": self._is_busy(),
         }
+
+    def _is_busy(self) -> bool:
+        return any(job.state in ACTIVE_STATES for job in self.jobs.list_jobs())
 
     def _measure_cost(self, context: AppContext, recipe: Recipe) -> "Future[TrainingCost]":
         """Return the cost being measured; a new request cancels all requests that still wait."""
 
         def measure() -> TrainingCost:
             images = self.jobs.count_training_images(recipe)
-            busy = any(job.state in ACTIVE_STATES for job in self.jobs.list_jobs())
-            return estimate_training_cost(recipe, images, context.device, busy=busy)
+            live_speed = self.jobs.find_live_speed(recipe)
+            return estimate_training_cost(
+                recipe, images, context.device, busy=self._is_busy(), live_speed=live_speed
+            )
 
         with self._lock:
             if repr(recipe) not in self._costs:
@@ -126,7 +133,8 @@ class TrainingForm:
 
 
 def describe_missing_cost(reason: str) -> dict:
-    return {"time": NOT_MEASURED, "details": reason, "size": "", "is_measuring": False}
+    empty = {"size": "", "is_measuring": False, "in_progress": False}
+    return {"time": NOT_MEASURED, "details": reason, **empty}
 
 
 @needs(keys.TRAINING_RECIPE, unwatched=(keys.FILLED_RECIPE,))

@@ -24,12 +24,13 @@ from vitdemo.page.components.task_list import Task
 from vitdemo.runs import Run, number_runs
 
 DELETE_ACTION = ("discard", "Delete")
+STOP_ACTION = ("stop", "Stop and evaluate")
 STATE_ACTIONS = {
     QUEUED: [DELETE_ACTION],
-    STARTING: [DELETE_ACTION],
-    TRAINING: [("pause", "Pause"), ("stop", "Stop and evaluate"), DELETE_ACTION],
+    STARTING: [("pause", "Pause"), STOP_ACTION],
+    TRAINING: [("pause", "Pause"), STOP_ACTION, DELETE_ACTION],
     PAUSING: [DELETE_ACTION],
-    PAUSED: [("resume", "Resume"), ("stop", "Stop and evaluate"), DELETE_ACTION],
+    PAUSED: [("resume", "Resume"), STOP_ACTION, DELETE_ACTION],
     EVALUATING: [DELETE_ACTION],
     FINISHED: [DELETE_ACTION],
     STOPPED: [DELETE_ACTION],
@@ -48,6 +49,10 @@ def job_row(job: Job, run: Run | None, runs: dict[str, Run], numbers: Mapping[st
     actions = STATE_ACTIONS[job.state]
     if job.state == PAUSED and not job.begun:
         actions = [actions[0], DELETE_ACTION]
+    if job.state == STARTING and not job.done:  # a stop deletes the run, which has no step
+        actions = [actions[0], ("stop", "Stop")]
+    elif job.state == STARTING and job.record.get("request") == FINISH:
+        actions = [DELETE_ACTION]
     return Task(
         job.name,
         job.state,
@@ -65,7 +70,8 @@ def describe_job(job: Job, run: Run | None) -> str:
     if job.state == QUEUED:
         return "waiting for other runs"
     if job.state == STARTING:
-        return "loading the images"
+        ending = job.record.get("request") == FINISH
+        return "loading the images, then evaluating" if ending else "loading the images"
     if job.state == TRAINING:
         speed = f", {job.images_per_second:.0f} images/s" if job.images_per_second else ""
         left = f", {format_time(job.seconds_left)} left" if job.seconds_left is not None else ""

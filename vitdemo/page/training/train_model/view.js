@@ -6,6 +6,7 @@ import { drawNotice } from "../../notices.js";
 import * as store from "../../store.js";
 
 const POLL_SECONDS = 2; // while a run is in progress
+const COST_POLL_SECONDS = 10; // for the speed of the run in progress
 const pollSeconds = ({ in_progress: isInProgress }) => (isInProgress ? POLL_SECONDS : 0);
 
 // Other tabs also start runs, for example Custom classes.
@@ -18,7 +19,8 @@ store.define("training_recipe", {
 });
 
 store.define("training_cost", {
-  pollSeconds: ({ is_measuring: isMeasuring }) => (isMeasuring ? 1 : 0),
+  pollSeconds: ({ in_progress: inProgress, is_measuring: isMeasuring }) =>
+    isMeasuring ? 1 : (inProgress ? COST_POLL_SECONDS : 0),
   render(element, { details, size, time }) {
     const isSize = element.closest("#model-size");
     const content = isSize
