@@ -1,5 +1,7 @@
 """Maps and predictions of one image across epochs, and the epoch that learned it."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -76,6 +78,20 @@ def test_snapshots_include_the_runs_that_a_run_started_from(tmp_path):
     assert np.array_equal(snapshots.maps[0], first_maps[0])
     other = record_start_weights(make_run(tmp_path / "other", classes=CLASSES[::-1]), first, 2)
     assert runs.list_saved_weights(other) == []  # its classes are different
+
+
+def test_an_epoch_that_was_stopped_early_counts_as_a_fraction(tmp_path):
+    run = make_run(tmp_path / "vit", epochs=2)
+    first, last = run.history
+    lines = json.dumps(first), json.dumps(last | {"share": 0.03125})
+    (run.path / runs.HISTORY_FILE).write_text("\n".join(lines) + "\n")
+    runs.write_weights(run.path, random_model(VIT, 1).state_dict(), 1)
+    context = make_context(tmp_path)
+    snapshots = load_snapshots(context, context.find_run("vit"), IMAGE)
+    assert snapshots.epochs == (1, 2) and snapshots.trained == (1, 1.03)
+    runs.write_weights(run.path, random_model(VIT, 2).state_dict(), 2)  # training saves it also
+    snapshots = load_snapshots(context, context.find_run("vit"), IMAGE)
+    assert snapshots_to_payload(snapshots, None)["trained"] == [1, 1.03]
 
 
 def test_snapshot_payload_contains_every_map_and_the_true_class(bench):

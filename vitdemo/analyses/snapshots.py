@@ -28,6 +28,7 @@ class Snapshots:
     """Results of a run for one image after each saved epoch.
 
     `epochs` (E,) are the epochs with saved weights; the last one is the epoch of the final weights.
+    `trained` (E,) are the completed epochs at these times: 1.25 if a stop ended epoch 2 early.
     `input_image` is (S, S, 3). `maps` (E, L, P) are the attention to each patch in each layer,
     averaged over the heads. The attention is from the class token or, without a class token, from
     the average patch. `probabilities` are (E, C). `grid` contains the rows and columns of the
@@ -38,6 +39,7 @@ class Snapshots:
     input_image: np.ndarray
     grid: tuple[int, int]
     epochs: tuple[int, ...]
+    trained: tuple[float, ...]
     maps: np.ndarray
     probabilities: np.ndarray
 
@@ -63,6 +65,7 @@ def load_snapshots(context: AppContext, run: Run, image: Image.Image) -> Snapsho
         raise RunError(f"'{run.name}' has no saved weights yet. Wait for the first epoch.")
     input_image, pixels = context.prepare_input(run.preprocessing, image)
     epochs, frames = [weights.epoch for weights in saved], []
+    trained = [_count_trained(weights.epoch, weights.record) for weights in saved]
     for weights in saved:
         modified = runs.weights_path(weights.run.path, weights.run_epoch).stat().st_mtime_ns
         key = (_compute_snapshot, weights.run.path, weights.run_epoch, modified, input_image)
@@ -72,10 +75,18 @@ def load_snapshots(context: AppContext, run: Run, image: Image.Image) -> Snapsho
     weights_epoch = get_weights_epoch(run)
     if run.has_weights and weights_epoch and weights_epoch not in epochs:
         epochs.append(weights_epoch)
+        trained.append(_count_trained(weights_epoch, run.weights_record))
         frames.append(_compute_snapshot(context.load_model(run), pixels))
     maps, probabilities = (np.stack(parts) for parts in zip(*frames, strict=True))
     side = round(maps.shape[-1] ** 0.5)  # rows = columns, because images and patches are square
-    return Snapshots(run, input_image, (side, side), tuple(epochs), maps, probabilities)
+    grid = side, side
+    return Snapshots(run, input_image, grid, tuple(epochs), tuple(trained), maps, probabilities)
+
+
+def _count_trained(epoch: int, record: dict | None) -> float:
+    """Return the epochs trained at the end of `epoch`, of which a stop can leave a fraction."""
+    share = (record or {}).get("share", 1)
+    return epoch if share == 1 else max(round(epoch - 1 + share, 2), 0.01)
 
 
 def _load_snapshot(saved: runs.SavedWeights, device: torch.device, pixels: Tensor) -> Snapshot:

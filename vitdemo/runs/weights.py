@@ -22,6 +22,11 @@ class SavedWeights:
     run: Run
     run_epoch: int
 
+    @property
+    def record(self) -> dict | None:
+        """Record of the epoch in the run's history, or None if it is missing."""
+        return next((r for r in self.run.history if r["epoch"] == self.run_epoch), None)
+
 
 def list_saved_weights(run: Run) -> list[SavedWeights]:
     """Return all saved weights of the runs in `get_lineage(run)`, first to last."""

@@ -4,7 +4,8 @@ The browser receives all epochs at once. Each map is sent row by row, and the cl
 order of their last probabilities. The payload is {"followed": str, "message": str} or:
 
     {"followed": name of the training run that the animation switched to last,
-     "run", "seen": file, "grid": [rows, columns], "layers", "epochs": [...], "classes": [...],
+     "run", "seen": file, "grid": [rows, columns], "layers", "epochs": [...],
+     "trained": completed epochs, a fraction after an early stop, "classes": [...],
      "shares": [[probability per class] per epoch], "predicted": [class per epoch],
      "label": the true class, or None if it is unknown or not a class of the model,
      "maps": [[[...] per layer] per epoch]}
@@ -106,6 +107,7 @@ def snapshots_to_payload(snapshots: Snapshots, true_class: str | None) -> dict:
         "grid": list(snapshots.grid),
         "layers": snapshots.maps.shape[1],  # (E, L, P)
         "epochs": list(snapshots.epochs),
+        "trained": list(snapshots.trained),
         "classes": [classes[i] for i in order],
         "shares": [
             [round(float(row[i]), SHARE_DIGITS) for i in order] for row in snapshots.probabilities

@@ -32,16 +32,19 @@ export function describeLearning(correct, epochs) {
   return `${learned}${lost}.`;
 }
 
+const formatWhen = (trained) =>
+  Number.isInteger(trained) ? `after epoch ${trained}` : `after ${trained} epochs`;
+
 // The map and the predictions of epoch `i` and layer `l`.
-function drawScreen({ classes, epochs, label: truth, predicted, run, seen, shares }, i, l) {
+function drawScreen({ classes, label: truth, predicted, run, seen, shares, trained }, i, l) {
   const drawBar = (name, c) => drawClassBar(name, shares[i][c], { truth, isFirst: name === predicted[i] });
-  const learned = truth === null ? "" : describeLearning(predicted.map((name) => name === truth), epochs);
+  const learned = truth === null ? "" : describeLearning(predicted.map((name) => name === truth), trained);
   return markup`<div class="screen">
-    <div class="vd-overlay"><img src=${seen.url} alt="Attention of ${run} after epoch ${
-    epochs[i]
+    <div class="vd-overlay"><img src=${seen.url} alt="Attention of ${run} ${
+    formatWhen(trained[i])
   }, layer ${l}, mean of the heads"><canvas aria-hidden="true"></canvas></div>
     <div class="answer">
-      <p class="when" role="status">${run} after epoch ${epochs[i]}: ${predicted[i]}</p>
+      <p class="when" role="status">${run} ${formatWhen(trained[i])}: ${predicted[i]}</p>
       <ul>${classes.map(drawBar)}</ul>
       <p class="learned">${learned}</p>
     </div>
@@ -55,11 +58,11 @@ function listSmall(count) {
 }
 
 // Small maps of several epochs. A click shows the epoch; the slider does the same for the keyboard.
-const drawSmallMaps = ({ epochs, seen }, i, choose) =>
+const drawSmallMaps = ({ epochs, seen, trained }, i, choose) =>
   markup`<div class="small" aria-hidden="true">${
     listSmall(epochs.length).map((at) =>
       markup`<div class=${at === i ? "tile chosen" : "tile"} @click=${() => choose(at)}>
-        <div class="vd-overlay"><img src=${seen.url} alt=""><canvas></canvas></div>${epochs[at]}</div>`
+        <div class="vd-overlay"><img src=${seen.url} alt=""><canvas></canvas></div>${trained[at]}</div>`
     )
   }</div>`;
 
@@ -124,12 +127,17 @@ function create(element) {
     others.forEach((canvas, j) => drawValues(canvas, data.maps[shown[j]][l - 1], data.grid));
   }
 
-  function drawControls({ epochs, layers, predicted }, i, l, playText) {
-    const range = { min: 0, max: epochs.length - 1, value: i, spoken: `epoch ${epochs[i]}: ${predicted[i]}` };
+  function drawControls({ epochs, layers, predicted, trained }, i, l, playText) {
+    const range = {
+      min: 0,
+      max: epochs.length - 1,
+      value: i,
+      spoken: `${formatWhen(trained[i])}: ${predicted[i]}`,
+    };
     const layerRange = { min: 1, max: layers, value: l };
     return markup`<div class="controls">
       <button type="button" class="play" ?disabled=${epochs.length < 2} @click=${play}>${playText}</button>
-      ${drawSlider("at", `Epoch ${epochs[i]} of ${epochs.at(-1)}`, range, moveTo)}
+      ${drawSlider("at", `Epoch ${trained[i]} of ${trained.at(-1)}`, range, moveTo)}
       ${drawSlider("layer", `Layer ${l} of ${layers}`, layerRange, chooseLayer)}
     </div>`;
   }
