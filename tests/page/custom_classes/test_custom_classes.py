@@ -328,6 +328,21 @@ def test_results_state_the_sample_size_and_its_limits(probe, tmp_path):
     assert [row[0] for row in found["metrics"]] == [*probe.classes]
 
 
+def test_results_of_deleted_classes_are_not_shown(owned, probe, tmp_path):
+    session = CustomClassesSession(probe.collection)
+    session.probe, session.probe_folder = probe, tmp_path / "own"
+    photo = {"photo": make_photo(probe.images[0].square)}
+    trial.predict(owned, TRIAL_STATE, session, photo)
+    assert "custom_classes_result" in editor.edit(owned, session, {"what": "remove", "name": "a"})
+    deleted = results.payload(session)
+    assert deleted.keys() == {"told"} and deleted["told"].startswith("Classes of 'own' have been")
+    assert trial.payload(session)["shares"] == []
+    assert "custom_classes_result" in editor.edit(owned, session, {"what": "undo"})
+    assert results.payload(session)["accuracy"] and trial.payload(session)["shares"]
+    added = editor.edit(owned, session, {"what": "class", "name": "new"})
+    assert "custom_classes_result" not in added and results.payload(session)["accuracy"]
+
+
 def test_near_identical_images_are_reported_even_at_full_accuracy(probe):
     bursts = replace(probe, probabilities=np.eye(2)[probe.labels], groups=np.arange(36) // 3)
     warning = results.describe_test(bursts)["warning"]

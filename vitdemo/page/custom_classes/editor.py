@@ -35,6 +35,7 @@ from vitdemo.page.custom_classes.packing import pack_folder
 from vitdemo.page.custom_classes.session import (
     EDITOR_VIEW,
     MODELS_VIEW,
+    RESULT_VIEW,
     TRIAL_VIEW,
     CustomClassesSession,
 )
@@ -95,9 +96,11 @@ def edit(
     context: AppContext, session: CustomClassesSession, fields: Mapping[str, object]
 ) -> list[str]:
     """Apply a browser request to the user's images. Raises `VitdemoError` if it is invalid."""
+    had_classes = session.has_probe_classes
     session.problems = tuple(apply_edit(context, session, fields))
     session.message, session.notice = describe_collection(session.collection), ""
-    return [EDITOR_VIEW, MODELS_VIEW, TRIAL_VIEW]
+    changed = [RESULT_VIEW] if session.has_probe_classes != had_classes else []
+    return [EDITOR_VIEW, MODELS_VIEW, TRIAL_VIEW, *changed]
 
 
 def apply_edit(

@@ -93,7 +93,8 @@ store.define("custom_classes_result", {
     }
 
     function draw() {
-      const { about = [], accuracy, sample, told, untested, warning } = drawn;
+      const { about, accuracy, sample, told, untested, warning } = drawn;
+      if (!about) return render(told ? markup`<p class="quiet" role="status">${told}</p>` : nothing, element);
       const lines = about.map((text) => markup`<p>${drawMarkdown(text)}</p>`);
       const end = markup`<details><summary>About</summary>${lines}</details>
         <p class="quiet" role="status">${told}</p>`;
@@ -106,7 +107,7 @@ store.define("custom_classes_result", {
           </div>
           ${drawMetrics(drawn)}${end}`;
       const drawUntested = () => markup`<p role="status">${drawMarkdown(untested)}</p>${end}`;
-      render(told ? (untested ? drawUntested() : drawResults()) : nothing, element);
+      return render(untested ? drawUntested() : drawResults(), element);
     }
 
     return {

@@ -1,6 +1,6 @@
 """Results of a trained classifier: cross-validated accuracy, confusion matrix and errors.
 
-The payload is {} without a classifier, else
+The payload is {} without a classifier, {"told": message} if one of its classes was deleted, else
 
     {"told": message that the model was added, "about": [text, ...], "classes": [name, ...],
      "untested": reason why the accuracy was not measured, or ""}
@@ -38,6 +38,10 @@ INTERVAL_HELP = (
     "counts as one image. Take each image from another angle, in another place or at another time."
 )
 MODEL_ADDED_MESSAGE = "'{name}' was added to the models in every tab, but only you can see it."
+CLASSES_DELETED_MESSAGE = (
+    "Classes of '{name}' have been deleted, so its results are not shown. The model stays in the "
+    "menus until you train again."
+)
 MAX_MISTAKES = 24
 SMALL_SAMPLE_SIZE = 100  # The page shows a warning if there are fewer independent images.
 
@@ -46,6 +50,8 @@ def payload(session: CustomClassesSession) -> dict:
     probe, folder = session.probe, session.probe_folder
     if probe is None or folder is None:
         return {}
+    if not session.has_probe_classes:
+        return {"told": CLASSES_DELETED_MESSAGE.format(name=folder.name)}
     told = MODEL_ADDED_MESSAGE.format(name=folder.name)
     return {"told": told, "classes": probe.classes, **describe_test(probe)}
 

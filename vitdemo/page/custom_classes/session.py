@@ -43,6 +43,12 @@ class CustomClassesSession:
         """Return whether the classifier was trained on the current images."""
         return self.probe is not None and self.probe.collection is self.collection
 
+    @property
+    def has_probe_classes(self) -> bool:
+        """Return whether the user's images still have all classes of the classifier."""
+        names = {each.name for each in self.collection.classes}
+        return self.probe is not None and names.issuperset(self.probe.classes)
+
     def require_probe(self) -> LinearProbe:
         """Return the trained classifier. Raises `DataError` if there is none."""
         if self.probe is None:

@@ -9,6 +9,7 @@ const SIDE = 224; // pixels of a photo that is sent
 const QUALITY = 0.85;
 const PAUSE = 300; // minimum milliseconds between an answer and the next photo; a slow server gets longer pauses
 const MAX_SHOWN = 8;
+const PREDICTION = "Prediction: ";
 const MAP = "own.map"; // state key: "attention" or "class"
 
 const MARKUP = markup`
@@ -140,7 +141,9 @@ function create(element, { upload }) {
     findPart(".open").classList.toggle("primary", Boolean(model) && isCurrent);
     draw(shares.slice(0, MAX_SHOWN).map(([name, share]) => drawClassBar(name, share)), findPart(".bars"));
     draw(map ? drawMap(map, shares[0][0], canvas) : nothing, findPart(".map"));
-    if (shares.length) showMessage(`Prediction: ${shares[0][0]}`); // the bars show the probability
+    const isOld = findPart(".say").textContent.startsWith(PREDICTION);
+    if (shares.length) showMessage(PREDICTION + shares[0][0]); // the bars show the probability
+    else if (isOld) showMessage("");
   }
 
   findPart(".open").addEventListener("click", open);

@@ -7,6 +7,8 @@ The payload:
      "map": {"seen": file, "values": [[...], ...], "signed": bool, "caption": str}
      of the last image, or None}
 
+After a class of the classifier was deleted, there is no prediction to show.
+
 The state key `OWN_MAP` chooses the map: attention, or the map of the predicted class.
 """
 
@@ -44,11 +46,12 @@ NO_IMAGE_MESSAGE = "The image was not received. Choose it again, or reload the p
 
 def payload(session: CustomClassesSession) -> dict:
     folder = session.probe_folder if session.probe else None
+    prediction = session.prediction if session.has_probe_classes else None
     return {
         "model": folder.name if folder else "",
         "is_current": session.is_probe_current,
-        "shares": list_shares(session.prediction),
-        "map": describe_map(session.prediction) if session.prediction else None,
+        "shares": list_shares(prediction),
+        "map": describe_map(prediction) if prediction else None,
     }
 
 
