@@ -68,11 +68,16 @@ def test_description_states_when_an_image_was_learned(call):
 
 
 def test_other_models_are_counted_by_their_class(call):
-    bee, ant = {"classes": ["bee", "ant"]}, {"classes": ["ant", "bee"]}
+    bee = {"classes": ["bee", "ant"], "known": ["ant", "bee"]}
+    ant = {"classes": ["ant", "bee"], "known": ["ant", "bee"]}
+    custom = {"classes": ["bee", "cup"], "known": ["bee", "cup"]}
+    imagenet = {"classes": ["bee", "ant"], "known": None, "class_count": 1000}
     for chosen, others, text in (
         (bee, [bee, bee], "2 other models: also bee"),
         (bee, [ant, bee, ant], "3 other models: 1 also bee"),
-        (ant, [bee], "1 other model: other classes"),
+        (ant, [bee], "1 other model: other predictions"),
+        (bee, [bee, custom], "1 other model: also bee; 1 model of other classes"),
+        (bee, [imagenet, custom], "2 models of other classes"),
         (None, [bee, ant], "2 models"),
     ):
         assert call(PREDICTIONS, "describeOthers", [chosen, others]) == text

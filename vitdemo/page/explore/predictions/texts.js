@@ -25,14 +25,23 @@ export function describeModel(model) {
   return `${run}: ${[summary, ...size, describeAccuracy(model)].join(", ")}.`;
 }
 
+// Models with different classes, for example custom classes, do not agree even if the names of two classes are equal.
+const listKnown = ({ known, class_count: count }) => (known ? known.toSorted() : [count]).join();
+
 // How many of the `others` predict the class of the `chosen` model.
 export function describeOthers(chosen, others) {
-  const count = others.length;
-  if (!chosen) return fillPlural(count, "1 model", "{count} models");
-  const same = others.filter(({ classes }) => classes[0] === chosen.classes[0]).length;
-  const name = fillPlural(count, "1 other model", "{count} other models");
-  if (!same) return `${name}: other classes`;
-  return same === count ? `${name}: also ${chosen.classes[0]}` : `${name}: ${same} also ${chosen.classes[0]}`;
+  if (!chosen) return fillPlural(others.length, "1 model", "{count} models");
+  const similar = others.filter((other) => listKnown(other) === listKnown(chosen));
+  const different = others.length - similar.length;
+  const name = fillPlural(similar.length, "1 other model", "{count} other models");
+  const same = similar.filter(({ classes }) => classes[0] === chosen.classes[0]).length;
+  const also = `${same === similar.length ? "" : `${same} `}also ${chosen.classes[0]}`;
+  return [
+    ...(similar.length ? [`${name}: ${same ? also : "other predictions"}`] : []),
+    ...(different
+      ? [fillPlural(different, "1 model of other classes", "{count} models of other classes")]
+      : []),
+  ].join("; ");
 }
 
 const describeKnown = ({ known, rather_unlike: limit }) =>
