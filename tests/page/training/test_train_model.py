@@ -240,6 +240,10 @@ def test_cost_is_measured_in_the_background(tmp_path, put_pictures, monkeypatch)
     while (found := panel.describe_cost(context, state))["is_measuring"]:
         pass
     assert (found["time"], found["size"]) == ("2 minutes", "5 epochs, 38 images")
+    measured.clear()  # a new measurement of the same recipe keeps the previous cost
+    again = panel.describe_cost(context, state)
+    assert (again["time"], again["is_measuring"]) == ("2 minutes", True)
+    measured.set()
     monkeypatch.setattr(context, "is_dataset_missing", lambda: True)
     missing = panel.describe_cost(context, state)
     assert (missing["time"], missing["is_measuring"]) == (form.NOT_MEASURED, False)

@@ -73,6 +73,8 @@ class TrainingForm:
     def __init__(self, jobs: JobQueue):
         self.jobs, self._pool, self._lock = jobs, ThreadPoolExecutor(1), threading.Lock()
         self._costs: dict[str, Future[TrainingCost]] = {}  # by settings
+        # Shown until the cost of the same recipe is known at another speed
+        self._last_cost: tuple[Recipe | None, TrainingCost | None] = None, None
 
     def make_feature(self) -> Feature:
         payloads = {RECIPE_VIEW: describe_recipe, COST_VIEW: self.describe_cost}
@@ -88,15 +90,18 @@ class TrainingForm:
         try:
             cost = future.result(COST_SECONDS)
         except (TimeoutError, CancelledError):
-            return describe_missing_cost(MEASURING_TEXT) | {"is_measuring": True}
+            recipe_of_last, cost = self._last_cost
+            if recipe_of_last != recipe:
+                return describe_missing_cost(MEASURING_TEXT) | {"is_measuring": True}
         finally:
             if future.done():
                 self._costs.pop(repr(recipe), None)
+        self._last_cost = recipe, cost
         return {
             "time": cost.time_text,
             "details": cost.speed_text,
             "size": cost.size_text,
-            "is_measuring": False,
+            "is_measuring": not future.done(),
             "in_progress": self._is_busy(),
         }
 
