@@ -59,7 +59,7 @@ function drawSettings(state, choose, saves) {
   const { across, scale, order, opacity, view, source } = state;
   const isRaw = view === "Raw";
   const setOpacity = ({ target }) => store.set({ opacity: target.valueAsNumber });
-  return markup`<details class="display">
+  return markup`<details class="display options">
     <summary>Settings</summary>
     <div class="panel">
       <label>${getLabel("direction")} ${drawKeySelect("direction", state, source === "similar")}</label>
