@@ -408,6 +408,12 @@ def test_every_map_has_an_explanation_and_its_scores(shown, ask):
         assert each["verdict"] == blocks.SHORT_VERDICTS[score.verdict]
         assert each["curve"] == pytest.approx(measured.deletion[name], abs=1e-6)
         assert each["ranks"] == measured.ranks[name].tolist()
+    explained = dict(shown_scores["explanations"])
+    assert explained and {*explained} <= {each["verdict"] for each in shown_scores["maps"].values()}
+    clear = {"worse than random", "better than baselines"}
+    assert {*blocks.VERDICT_EXPLANATIONS} == {
+        verdict for verdict, text in blocks.SHORT_VERDICTS.items() if text not in clear
+    }
     styles = blocks.METHOD_STYLES.values()
     assert list(blocks.METHOD_STYLES) == list(attributions.METHODS)
     assert len(set(styles)) == len(attributions.METHODS)

@@ -63,6 +63,12 @@ SHORT_VERDICTS = {  # below each map
     NOT_BETTER_THAN_COPIES: "like its copies",
     BETTER_THAN_BASELINES: "better than baselines",
 }
+VERDICT_EXPLANATIONS = {  # of the verdicts that are not self-explanatory
+    NOT_BETTER_THAN_RANDOM: "not significantly better than removing patches in random order",
+    NOT_BETTER_THAN_CENTRE: "not better than removing patches from the centre outwards",
+    NOT_BETTER_THAN_EDGES: "not better than a map of the image's edges",
+    NOT_BETTER_THAN_COPIES: "not significantly better than the same map rotated or shifted",
+}
 ABOUT_MAPS = (
     "Each map shows which patches support a class, according to one attribution method. The "
     "methods often disagree. Choose a second class to compare the reasons for the two classes."
@@ -136,13 +142,20 @@ def score_payload(known: FaithfulnessResult | None) -> dict | None:
     """Return the scores of maps in points, their verdicts, and the curves of removed patches.
 
     `random` is the mean probability of random orders at each of the `fractions` of patches.
+    `explanations` are about the verdicts of these maps.
     """
     if known is None:
         return None
+    verdicts = {known.scores[name].verdict for name in known.ranks}
     return {
         "fractions": round_numbers(known.fractions, PROBABILITY_DIGITS),
         "random": round_numbers(known.random_bands[0][0], PROBABILITY_DIGITS),
         "maps": {name: describe_score(known, name) for name in known.ranks},
+        "explanations": [
+            [SHORT_VERDICTS[verdict], text]
+            for verdict, text in VERDICT_EXPLANATIONS.items()
+            if verdict in verdicts
+        ],
     }
 
 

@@ -64,6 +64,7 @@ function drawRemoval(data, large, step, canvas) {
         ?disabled=${!isTested} aria-valuetext="${amount}: ${text}"
         @input=${({ target }) =>
     store.set({ [SHARE]: Math.round((100 * target.valueAsNumber) / steps) })}></label>
+      <p class="grid">${data.run} has ${large.values.length} × ${large.values[0].length} patches.</p>
     </div>`;
 }
 

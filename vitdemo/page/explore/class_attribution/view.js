@@ -107,6 +107,15 @@ function drawSmallMap({ name, title, values, signed }, { scores, seen }, isLarge
   </button>`;
 }
 
+const drawExplanations = ({ scores }) =>
+  scores?.explanations.length
+    ? markup`<p class="verdicts">${
+      scores.explanations.map(([verdict, text], i) =>
+        markup`${i ? " " : ""}<b>${verdict[0].toUpperCase() + verdict.slice(1)}</b>: ${text}.`
+      )
+    }</p>`
+    : nothing;
+
 // `drawn` are the previous maps. The figure of an equal map is kept, with its open folds.
 function drawMaps(data, large, drawn) {
   const ends = [
@@ -116,7 +125,7 @@ function drawMaps(data, large, drawn) {
   const others = data.maps.length > 1
     ? markup`<div class="small" role="group" aria-label="All maps: choose a map to enlarge it">${
       data.maps.map((map) => drawSmallMap(map, data, map === large))
-    }</div>`
+    }${drawExplanations(data)}</div>`
     : nothing;
   const panel = makePanel(large, data);
   const key = JSON.stringify([panel, ends]);
