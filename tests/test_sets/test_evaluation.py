@@ -176,7 +176,7 @@ def make_scene(seed: int) -> Image.Image:
     return noise(seed, (7, 7)).resize((64, 64), Image.Resampling.BICUBIC)
 
 
-def test_training_images_are_found(tmp_path):
+def test_images_of_the_dataset_are_found(tmp_path):
     for i in range(8):
         for part in ("train", "test"):
             folder = tmp_path / "data" / part / NAMES[i % 2].lower()
@@ -184,11 +184,14 @@ def test_training_images_are_found(tmp_path):
             make_scene(i + 100 * (part == "test")).save(folder / f"{i}.png")
     make_run(tmp_path / "runs" / "pets", classes=("cat", "dog"), tested=make_pet_evaluation())
     context = make_context(tmp_path / "runs", data_root=tmp_path / "data")
-    squares = [make_scene(seed) for seed in (0, 3, 100, 205)]
+    squares = [make_scene(seed) for seed in (0, 3, 100, 205)]  # the third is a test image
     tests = make_test_set(context, "x", NAMES, squares, [0, 1, 0, 1])
     list(evaluate_models(context, tests))
     assert tests.training_copies.tolist() == [True, True, False, False]
-    assert describe_independence(tests)[-1].startswith("2 of 4 images are also in the training")
+    assert tests.test_copies.tolist() == [False, False, True, False]
+    *_, training_note, test_note = describe_independence(tests)
+    assert training_note.startswith("2 of 4 images are also in the training")
+    assert test_note.startswith("1 of 4 images are also in the original test set")
 
 
 def test_validation_predictions_stay_for_temperature_scaling(context, tmp_path):

@@ -36,7 +36,7 @@ from vitdemo.test_sets.user_test_set import UserTestSet
 MAX_CLASSES = 200  # limit per model; larger confusion matrices are slow and hard to read
 BATCH_SIZE = 32
 SEARCH_BATCH_SIZE = 1_000  # number of training images in one comparison with the test images
-SEARCH_TEXT = "Searching for near-identical training images"
+SEARCH_TEXT = "Searching for copies of the dataset's images"
 GROUPS_NOTE = (
     "{images} images form {groups} groups of near-identical images. So the intervals of the "
     "accuracies are for about {size:.0f} independent images. Intervals in other sections assume "
@@ -45,6 +45,10 @@ GROUPS_NOTE = (
 COPIES_NOTE = (
     "{copies} of {images} images are also in the training or validation set of these models, so "
     "the accuracy is too high. Remove these images."
+)
+TEST_COPIES_NOTE = (
+    "{copies} of {images} images are also in the original test set, so the two accuracies are not "
+    "independent."
 )
 NOT_SEARCHED_NOTE = (
     "The training images are not available, so the test images were not compared with them."
@@ -148,15 +152,15 @@ def list_pending_runs(context: AppContext, tests: UserTestSet) -> list[Run]:
 def evaluate_models(context: AppContext, tests: UserTestSet) -> Iterator[EvaluationStep]:
     """Evaluate all pending models on `tests`; yield the progress after each batch.
 
-    The images are cropped as in Explore. The first call also searches for copies of training
-    images, and groups near-identical images by the features of the first model. A model that cannot
-    be loaded is skipped until the next call. At the end, raises the error of the last skipped
-    model.
+    The images are cropped as in Explore. The first call also searches for copies of the
+    dataset's images, and groups near-identical images by the features of the first model. A model
+    that cannot be loaded is skipped until the next call. At the end, raises the error of the last
+    skipped model.
     """
     runs = list_pending_runs(context, tests)
     total, problem = len(runs) * len(tests), None
     if tests.training_copies is None:
-        for _ in _search_training_copies(context, tests):
+        for _ in _search_copies(context, tests):
             yield EvaluationStep(SEARCH_TEXT, 0, total)
     for number, run in enumerate(runs):
         done = number * len(tests)
@@ -198,24 +202,25 @@ def _group_images(tests: UserTestSet, features: np.ndarray) -> None:
     tests.groups = group_images(squares, features, tests.labels)
 
 
-def _search_training_copies(context: AppContext, tests: UserTestSet) -> Iterator[None]:
-    """Set `tests.training_copies` if the dataset is available and has the same classes."""
+def _search_copies(context: AppContext, tests: UserTestSet) -> Iterator[None]:
+    """Set the copies of `tests` if the dataset is available and has the same classes."""
     try:
         source = context.open_dataset()
         if source.classes != tests.classes:
             return
-        found = np.zeros(len(tests), dtype=bool)
         squares = [tests[i].image for i in range(len(tests))]
-        for part in source.load_batches("train", SMALL_SIDE, SEARCH_BATCH_SIZE):
-            found |= find_copies(squares, part.images)
-            yield
-        tests.training_copies = found
+        found = {part: np.zeros(len(tests), dtype=bool) for part in ("train", "test")}
+        for part, copies in found.items():
+            for batch in source.load_batches(part, SMALL_SIDE, SEARCH_BATCH_SIZE):
+                copies |= find_copies(squares, batch.images)
+                yield
+        tests.training_copies, tests.test_copies = found.values()
     except DataError:  # the dataset is not available
         return
 
 
 def describe_independence(tests: UserTestSet) -> list[str]:
-    """Describe near-identical images and copies of training images; [] before an evaluation."""
+    """Describe near-identical images and copies of dataset images; [] before an evaluation."""
     if tests.groups is None:
         return []
     found, size = [], effective_sample_size(tests.groups)
@@ -225,6 +230,8 @@ def describe_independence(tests: UserTestSet) -> list[str]:
         found.append(NOT_SEARCHED_NOTE)
     elif copies := int(tests.training_copies.sum()):
         found.append(COPIES_NOTE.format(copies=copies, images=len(tests)))
+    if tests.test_copies is not None and (copies := int(tests.test_copies.sum())):
+        found.append(TEST_COPIES_NOTE.format(copies=copies, images=len(tests)))
     return found
 
 

@@ -45,12 +45,14 @@ class UserTestSet(TestSet):
 
     `classes` are the C classes of the evaluated models. Not all of them need images. `id` is random
     and not guessable, so it also protects the images from other users. `groups` (N,) are the groups
-    of near-identical images, and `training_copies` (N,) marks images that are also in the training
-    set. Both arrays are None until they are computed, or if they cannot be computed.
+    of near-identical images. `training_copies` and `test_copies` (N,) mark images that are also in
+    the training set and in the original test set. The arrays are None until they are computed, or
+    if they cannot be computed.
     """
 
     groups: np.ndarray | None = None
     training_copies: np.ndarray | None = None
+    test_copies: np.ndarray | None = None
 
     def __init__(
         self,
