@@ -136,7 +136,9 @@ def test_unreadable_file_with_an_image_suffix_raises_an_error(put_pictures):
     (root / "test" / "key" / "text.png").write_text("no image")
     source = open_dataset(root)
     for read in (source.check_images, source.load):
-        with pytest.raises(DataError, match=r"test/key/text\.png' cannot be used"):
+        with pytest.raises(
+            DataError, match=r"test/key/text\.png' is not an image in a supported format"
+        ):
             read("test")
     source.check_images("train")
 
@@ -251,7 +253,7 @@ def test_broken_links_are_reported(linked):
     (linked / "train" / "cup" / "self").symlink_to(linked / "train" / "cup" / "self")
     source = open_dataset(linked)
     assert source.list_notes()[0] == "Skipped 1 file without an image suffix: train/cup/self."
-    with pytest.raises(DataError, match=r"cup/x\.png' cannot be used: .* does not exist"):
+    with pytest.raises(DataError, match=r"cup/x\.png' does not exist"):
         source.load("train")
 
 

@@ -19,7 +19,7 @@ from vitdemo.data import cifar10
 from vitdemo.data.cifar10 import CLASSES as CIFAR10_CLASSES
 from vitdemo.data.cifar10.download import DOWNLOAD_LOCK_FILE, download_cifar10
 from vitdemo.data.downloads import OnBytes
-from vitdemo.data.image_files import crop_and_resize, load_image, to_uint8
+from vitdemo.data.image_files import crop_and_resize, load_image, printable_name, to_uint8
 from vitdemo.data.image_folders import (
     count_shared_files,
     describe_skipped,
@@ -284,4 +284,5 @@ def _read_file(path: str) -> Image.Image:
     try:
         return load_image(path)
     except ImageError as error:
-        raise DataError(f"'{path}' cannot be used: {error}") from error
+        reason = str(error).removeprefix(f"'{printable_name(path)}' ")
+        raise DataError(f"'{path}' {reason}") from error
