@@ -6,9 +6,11 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
+from matplotlib.colors import to_rgb
 
+from tests.support import colours
 from tests.support.factories import CLASSES, RESNET, VIT, make_context, make_run, noise
-from vitdemo import runs
+from vitdemo import figures, runs
 from vitdemo.analyses import class_attribution as analysis
 from vitdemo.analyses.class_attribution import (
     choose_first_map,
@@ -418,6 +420,18 @@ def test_every_map_has_an_explanation_and_its_scores(shown, ask):
     assert list(blocks.METHOD_STYLES) == list(attributions.METHODS)
     assert len(set(styles)) == len(attributions.METHODS)
     assert not {style.colour for style in styles} & set(blocks.BASELINE_COLOURS.values())
+
+
+def test_curves_are_not_confused_with_colours_of_signed_maps():
+    samples = [([50, 2.6772, -79.7751], [50, 0, -82.7485]), ([50, 2.5, 0], [58, 24, 15])]
+    found = [colours.difference(*map(np.array, pair)) for pair in samples]
+    assert found == pytest.approx([2.0425, 19.4535], abs=1e-4)  # Sharma et al. 2005, table 1
+    names = [colour for colour, _ in blocks.METHOD_COLOURS]
+    diverging = colours.to_lab(figures.colour_table(figures.DIVERGING_COLOURMAP) / 255)  # (256, 3)
+    for number, name in enumerate(names):
+        own = colours.to_lab(np.array(to_rgb(name)))
+        assert colours.difference(own, diverging).min() > 11
+        assert all(colours.name_difference(name, other) > 12 for other in names[:number])
 
 
 def test_only_maps_of_attention_are_the_same_for_every_class(ask):
