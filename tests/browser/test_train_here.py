@@ -41,7 +41,12 @@ def test_a_training_run_from_start_to_animation(site, open_page):  # the page en
         field = page.locator(f"#option-{name} input")
         field.fill(value)
         field.press("Tab")
-    page.locator("#start-training").click()
+    start = page.locator("#start-training")
+    start.click()
+    page.locator("#live").get_by_role("button", name="Stop").first.press("Enter")
+    expect(page.locator("#live li")).to_have_count(0)
+    expect(start).to_be_focused()
+    start.press("Enter")
     expect(page.locator(STATE)).to_have_text("training", timeout=START_MS)
     page.evaluate("window.scrollTo(0, 0)")
     expect(page.locator("#live figure").first).to_be_in_viewport(ratio=1)  # the accuracy
@@ -61,9 +66,9 @@ def test_a_training_run_from_start_to_animation(site, open_page):  # the page en
     play = page.locator("#film .play")
     expect(play).to_be_enabled(timeout=START_MS)  # a second epoch has ended
     press(page, "Stop and evaluate")
-    expect(page.locator("#trainings .state")).to_have_text("stopped", timeout=START_MS)
-    expect(page.locator("#trainings .words")).to_contain_text("test accuracy")
-    expect(page.locator("#live li")).to_have_count(0)
+    expect(page.locator(STATE)).to_have_text("stopped", timeout=START_MS)  # the result stays first
+    expect(page.locator("#live .words")).to_contain_text("test accuracy")
+    expect(page.locator("#trainings li")).to_have_count(0)
 
     urls = []
     page.on("request", lambda request: urls.append(request.url))
@@ -76,13 +81,13 @@ def test_a_training_run_from_start_to_animation(site, open_page):  # the page en
     page.locator("#film .tile").first.click()
     expect(page.locator("#film .when")).to_contain_text("after epoch 1:")
 
-    press(page, "Delete", "#trainings")
-    delete = page.locator("#trainings").get_by_role("button", name="Delete").first
+    press(page, "Delete", "#live")
+    delete = page.locator("#live").get_by_role("button", name="Delete").first
     expect(delete).to_have_accessible_name("Delete first-steps-1 permanently")
     expect(delete).to_be_focused()
-    press(page, "Do not delete first-steps-1", "#trainings")
+    press(page, "Do not delete first-steps-1", "#live")
     expect(delete).to_have_accessible_name("Delete: first-steps-1")
     expect(delete).to_be_focused()
-    press(page, "Delete", "#trainings")
-    press(page, "Delete first-steps-1 permanently", "#trainings")
-    expect(page.locator("#trainings li")).to_have_count(0)
+    press(page, "Delete", "#live")
+    press(page, "Delete first-steps-1 permanently", "#live")
+    expect(page.locator("#live li")).to_have_count(0)

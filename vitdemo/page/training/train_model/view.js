@@ -72,7 +72,10 @@ store.define("live_curves", {
     const drawCurves = createLinePlots(curves);
     return {
       render({ rows, plots }) {
+        const hadFocus = list.contains(document.activeElement);
         drawRows(rows);
+        // A run that was stopped before its first step disappears with its buttons.
+        if (hadFocus && !rows.length) document.querySelector("#start-training")?.focus();
         drawCurves(plots);
       },
     };
