@@ -126,22 +126,19 @@ export function describeValues(trace, selection, values) {
       : "{pointed}Maximum: {largest}.",
     most,
   );
-  return trace.prefix.length ? `${maximum} ${describeAllPatches(trace, selection, values)}` : maximum;
+  return [maximum, trace.prefix.length ? describeAllPatches(trace, selection, values) : ""].join(" ").trim();
 }
 
+// The buttons of the special tokens show the rest of the attention, so only a low sum is described.
 function describeAllPatches(trace, selection, values) {
   const share = computePatchShare(trace, selection, values);
   if (isNorm(selection.source)) return `All patches together have ${formatPercent(share)}.`;
   const rest = trace.prefix.length > 1 ? "special tokens" : "the class token itself";
-  return fill(
-    share < 0.2
-      ? "All patches together receive only {percent}. The rest goes to {rest}, so interpret this map with care."
-      : "All patches together receive {percent}.",
-    {
-      percent: formatPercent(share),
-      rest,
-    },
-  );
+  return share < 0.2
+    ? `All patches together receive only ${
+      formatPercent(share)
+    }. The rest goes to ${rest}, so interpret this map with care.`
+    : "";
 }
 
 // Tables with captions: the numbers of the map, and the measurements of all heads.

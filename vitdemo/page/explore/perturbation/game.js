@@ -143,7 +143,9 @@ function create(element) {
       markup`<h2>${describeTask(store.state.model, model)}</h2>
         <div class="line"><p class="score">${
         describeScore(cells.length, data.grid[0] * data.grid[1], best)
-      }</p><span class="grid">Grid: ${data.grid.join(" × ")} for all models</span><div ?hidden=${!isPlayable}>${panel.buttons}</div></div>
+      }</p><span class="grid">Grid: ${
+        data.grid.join(" × ")
+      } for all models</span><div ?hidden=${!isPlayable}>${panel.buttons}</div></div>
         ${panel.progress}
         <p class="message" role="status">${message}</p>
         ${model ? drawPairs(model) : nothing}
