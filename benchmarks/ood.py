@@ -58,7 +58,7 @@ def score_images(
         for part in images.split(OOD_BATCH_SIZE)
     ]
     features, logits = (torch.cat(part).float().cpu().numpy() for part in zip(*parts, strict=True))
-    neighbours = reference.score(features)
+    neighbours = reference.score(torch.from_numpy(features)).numpy()
     below = np.searchsorted(reference.validation_scores, neighbours)
     return OodScores(
         {

@@ -23,6 +23,7 @@ from tests.support.factories import (
     run_train_py,
     write_noise_images,
 )
+from tests.support.sites import export_small_site
 from vitdemo import data, notebook
 from vitdemo.context import AppContext
 from vitdemo.explain import faithfulness
@@ -167,6 +168,14 @@ def shown_runs(tmp_path_factory) -> Path:
     (root / "damaged").mkdir()
     (root / "damaged" / "config.json").write_text('{"recipe": ')
     return root
+
+
+@pytest.fixture(scope="session")
+def exported_site(shown_runs, tmp_path_factory) -> Path:
+    """A static site of `shown_runs`."""
+    folder = tmp_path_factory.mktemp("site")
+    export_small_site(folder, shown_runs)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -203,7 +203,7 @@ class AppContext:
             )
         grid = tuple(model.patch_embed.grid_size) if has_attention(model) else None
         reference = self.cache.call(read_reference, run)
-        percentile = reference.percentile(features.float().cpu().numpy()) if reference else None
+        percentile = reference.percentile(features.cpu()).item() if reference else None
         return Prediction(run, seen, probabilities, grid, percentile)
 
     def _features_and_logits(

@@ -101,6 +101,9 @@ def test_the_metadata_names_the_dependencies_of_requirements_txt_and_the_extras(
     extras = {(name, re.search(r"extra == '(\w+)'", rest)) for name, rest in found}
     assert {(name, extra[1]) for name, extra in extras if extra} == {
         ("gradio", "mcp"),
+        ("onnx", "site"),
+        ("onnx-ir", "site"),
+        ("onnxscript", "site"),
         ("tensorboard", "tracking"),
         ("trackio", "tracking"),
     }

@@ -9,11 +9,11 @@ import pytest
 from tests.project.test_layers import SOURCES
 from vitdemo.page.components import View
 from vitdemo.page.saved_view.html import IMPORT, resolve_import
-from vitdemo.site.document import FILES
+from vitdemo.site.document import FILES, read_runtime
 
 # From the lowest layer to the highest. A script belongs to the first layer that matches its path.
 LAYERS = {
-    "texts": r"page/(generated|markup|notices|texts|vendor/.*)\.js",
+    "texts": r"page/(generated|markup|notices|texts|vendor/.*)\.js|site/vendor/.*",
     "store": r"page/(connection|store|store/.*)\.js",
     "components": r"page/components/.*",
     "entry modules": r"page/(main|page|views|gradio/.*|saved_view/main)\.js|site/.*",
@@ -21,7 +21,11 @@ LAYERS = {
 }
 ORDER = ["texts", "store", "components", "features", "entry modules"]
 CONNECTIONS = ("site/server.js", "site/recorded.js")  # `site/main.js` imports one of them
-ENTRIES = ("page/main.js", "page/saved_view/main.js", "site/main.js", *CONNECTIONS)
+ENTRIES = (
+    *("page/main.js", "page/saved_view/main.js", "site/main.js", "site/worker.js"),
+    "site/vendor/ort-wasm-simd-threaded.mjs",  # by the runtime, from a path of `worker.js`
+    *CONNECTIONS,
+)
 LOADED = re.compile(r'vitdemo\.load\("(.+?)"\)')  # by code in Python strings
 
 
@@ -29,7 +33,11 @@ def list_imports(name: str, script: str) -> list[str]:
     return [resolve_import(name, path) for _, path in IMPORT.findall(script)]
 
 
-SCRIPTS = {name: text.decode() for name, text in FILES.items() if name.endswith(".js")}
+SCRIPTS = {
+    name: text.decode()
+    for name, text in (FILES | read_runtime()).items()
+    if name.endswith((".js", ".mjs"))
+}
 IMPORTS = {name: list_imports(name, script) for name, script in SCRIPTS.items()}
 
 

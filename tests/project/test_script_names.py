@@ -10,15 +10,16 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "vitdemo"
 VERBS = """
-    act add answer apply arrange ask attach begin brighten cancel change check choose clamp clear
-    click close compare complete compute connect copy count create decode define describe drain draw
-    edit encode escape evaluate exit export fill find focus follow format get go handle hide
-    highlight hold interrupt invalidate join keep lay leave light linearise list listen load locate
-    make mark match mirror mount move note observe open parse pass pause persist place play point
-    poll post press probe pump read receive redraw refresh release remove render repeat request
-    reset restore reveal revise round save schedule scroll seek send separate set settle share shoot
-    show skip sleep smooth sort start stop stream submit subtract switch take tell toggle transform
-    trigger turn unfold update upload use wait watch wrap write
+    act add answer apply arrange ask attach begin brighten cancel change check choose clamp
+    clear click close compare complete compute connect copy count create crop decode decompress
+    define describe drain draw edit encode escape evaluate exit export fill find focus follow
+    format get go handle hide highlight hold interrupt invalidate join keep lay leave light
+    limit linearise list listen load locate make mark match mirror mount move note observe open
+    parse pass pause persist place play point poll post press probe pump read receive redraw
+    refresh release remove render repeat request reset resize restore reveal revise round run
+    save schedule scroll seek send separate set settle share shoot show skip sleep smooth sort
+    start stop stream submit subtract switch take tell toggle transform transpose trigger turn
+    unfold update upload use wait watch wrap write
 """
 PREDICATES_AND_CONVERSIONS = ("as", "has", "is", "to", "uses")
 FUNCTION = re.compile(

@@ -16,6 +16,7 @@ from gradio.components import Component
 
 from vitdemo.context import AppContext
 from vitdemo.jobs import JobQueue
+from vitdemo.page.graph import Graph
 from vitdemo.page.kit import Controls
 from vitdemo.page.view_state import ViewState
 
@@ -41,12 +42,16 @@ class ViewData:
 
 @dataclass(frozen=True)
 class Feature:
-    """Payload functions, tasks, actions and downloads of a part of the page, by name."""
+    """Payload functions, tasks, actions, downloads and graphs of a part of the page, by name.
+
+    The name of a graph is that of the payload function whose data it computes.
+    """
 
     payloads: Mapping[str, Payload] = field(default_factory=dict)
     tasks: Mapping[str, Task] = field(default_factory=dict)
     actions: Mapping[str, Action] = field(default_factory=dict)
     downloads: Mapping[str, Download] = field(default_factory=dict)
+    graphs: Mapping[str, Graph] = field(default_factory=dict)
 
 
 def merge_features(features: Iterable[Feature]) -> Feature:

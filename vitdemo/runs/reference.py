@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from vitdemo import models
 from vitdemo.data import LabelledImages, sample_stratified
@@ -44,31 +46,30 @@ class ReferenceFeatures:
     features: np.ndarray
     validation_scores: np.ndarray
 
-    def score(self, features: np.ndarray) -> np.ndarray:
+    def score(self, features: Tensor) -> Tensor:
         """Return similarity scores (N,) of `features` (N, D): mean cosine to nearest references."""
-        cosines = _normalise(features) @ self.features.astype(np.float32).T  # (N, R)
-        return np.sort(cosines, axis=1)[:, -NUM_NEIGHBOURS:].mean(axis=1)  # (N,)
+        references = torch.from_numpy(self.features).float()  # (R, D)
+        cosines = _normalise(features) @ references.T  # (N, R)
+        return cosines.topk(min(NUM_NEIGHBOURS, len(references)), dim=1).values.mean(1)  # (N,)
 
-    def percentile(self, features: np.ndarray) -> float:
-        """Return the percentage of validation images with a lower score than `features` (D,)."""
-        (score,) = self.score(features[None])
-        return 100 * float(np.mean(self.validation_scores < score))
-
-
-def _normalise(features: np.ndarray) -> np.ndarray:
-    features = np.asarray(features, np.float32)
-    norms = np.linalg.norm(features, axis=1, keepdims=True)
-    return features / np.maximum(norms, np.finfo(np.float32).tiny)
+    def percentile(self, features: Tensor) -> Tensor:
+        """Return the percentage () of validation images with a lower score than `features` (D,)."""
+        lower = torch.from_numpy(self.validation_scores) < self.score(features[None])
+        return 100 * lower.float().mean()
 
 
-def build_reference(train: np.ndarray, validation: np.ndarray) -> ReferenceFeatures:
+def _normalise(features: Tensor) -> Tensor:
+    """Return `features` (N, D) with unit length, as float32."""
+    return F.normalize(features.float(), dim=1, eps=torch.finfo(torch.float32).tiny)
+
+
+def build_reference(train: Tensor, validation: Tensor) -> ReferenceFeatures:
     """Build the reference from features of training (R, D) and validation images (V, D).
 
     The validation scores are computed with the rounded features, which are stored.
     """
-    reference = ReferenceFeatures(_normalise(train).astype(np.float16), np.empty(0, np.float32))
-    scores = np.sort(reference.score(validation).astype(np.float32))
-    return ReferenceFeatures(reference.features, scores)
+    reference = ReferenceFeatures(_normalise(train).half().numpy(), np.empty(0, np.float32))
+    return ReferenceFeatures(reference.features, reference.score(validation).sort().values.numpy())
 
 
 def compute_reference(
@@ -85,27 +86,27 @@ def compute_reference(
         _compute_features(model, run, _sample_images(samples, max_images), device)
         for samples, max_images in ((train, NUM_REFERENCE_IMAGES), (validation, MAX_VALIDATION))
     ]
-    if not all(np.isfinite(rows).all() for rows in features):
+    if not all(rows.isfinite().all() for rows in features):
         raise RunError(
             f"The features of '{run.name}' are NaN, because its training diverged. Repeat the run."
         )
     return build_reference(*features)
 
 
-def _sample_images(samples: LabelledImages, max_images: int) -> torch.Tensor:
+def _sample_images(samples: LabelledImages, max_images: int) -> Tensor:
     indices = torch.from_numpy(sample_stratified(samples.labels.cpu().numpy(), max_images))
     return samples.images[indices.to(samples.images.device)]
 
 
 @torch.inference_mode()
 def _compute_features(
-    model: torch.nn.Module, run: Run, images: torch.Tensor, device: torch.device
-) -> np.ndarray:
+    model: torch.nn.Module, run: Run, images: Tensor, device: torch.device
+) -> Tensor:
     parts = [
-        models.extract_features(model, run.preprocessing(part.to(device))).float().cpu().numpy()
+        models.extract_features(model, run.preprocessing(part.to(device))).float().cpu()
         for part in images.split(REFERENCE_BATCH_SIZE)
     ]
-    return np.concatenate(parts)  # (N, D)
+    return torch.cat(parts)  # (N, D)
 
 
 def write_reference(folder: Path, reference: ReferenceFeatures, fingerprint: str) -> None:

@@ -43,7 +43,13 @@ FILES = {  # path -> content; modules import each other by these paths, as in th
     **{f"site/{file.name}": file.read_bytes() for file in sorted(FOLDER.glob("*.js"))},
     "style.css": build_site_style().encode(),
 }
+VENDOR = FOLDER / "vendor"  # ONNX Runtime Web, which runs graphs
 VERSION = hashlib.blake2b(repr(FILES).encode(), digest_size=8).hexdigest()
+
+
+def read_runtime() -> dict[str, bytes]:
+    """Return the files of ONNX Runtime Web by path, like `FILES`."""
+    return {f"site/vendor/{file.name}": file.read_bytes() for file in sorted(VENDOR.iterdir())}
 
 
 def build_document(

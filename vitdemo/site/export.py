@@ -17,12 +17,15 @@ import torch
 from vitdemo.context import AppContext
 from vitdemo.errors import SiteError
 from vitdemo.installation import included_folder
-from vitdemo.page import bridge, build_page
+from vitdemo.page import FEATURE, bridge, build_page
 from vitdemo.page.feature import Payload, Task
 from vitdemo.page.image_sources import load_photo_groups
-from vitdemo.page.view_state import ViewState
+from vitdemo.page.state_key import StateKey
+from vitdemo.page.state_keys import MODEL
+from vitdemo.page.view_state import ViewState, get_needs, needs
 from vitdemo.site import document
 from vitdemo.site.controls import list_controls
+from vitdemo.site.graphs import can_write_graphs
 from vitdemo.site.layout import CARDS, build_layout
 from vitdemo.site.record import NEEDS_DATASET, Recorder, Report
 from vitdemo.site.states import RECORDED_TASKS, list_images
@@ -67,20 +70,28 @@ def _write_site(folder: Path, roots: list[Path], report: Report) -> dict[str, in
     for view, task in RECORDED_TASKS.items():
         payloads = {**payloads, view: add_result(tasks[task], payloads[view])}
     recorded = {views[name]: None for name in places if views.get(name) in payloads}
-    starts = {key: each["start"] for key, each in page.bridge.description["controls"].items()}
+    graphs = dict(FEATURE.graphs) if can_write_graphs() else {}
+    payloads |= {name: add_need(payloads[name], MODEL) for name in graphs}
+    description = page.bridge.description
+    for name in graphs:
+        description["needs"][name] = [key.name for key in get_needs(payloads[name]).watched]
+    starts = {key: each["start"] for key, each in description["controls"].items()}
     with context.list_once():
         recorder.record(payloads, [*recorded], starts, report)
+        recorder.record_graphs(payloads, graphs, starts, report)
     settings = {
         "connection": "recorded",
         "places": places,
-        "description": page.bridge.description,
+        "description": description,
+        "graphs": [*graphs],
         "image": list_images()[0],
         "tabs": page.tabs,
         "components": describe_components(recorder),
         **recorder.describe_models(),
     }
     recorder.write(".", "index.html", document.build_document(settings, layout).encode())
-    for path, content in document.FILES.items():
+    runtime = document.read_runtime() if graphs else {}
+    for path, content in (document.FILES | runtime).items():
         parent, _, name = f"files/{path}".rpartition("/")
         recorder.write(parent, name, content)
     return recorder.sizes
@@ -92,6 +103,20 @@ def add_result(task: Task, payload: Payload) -> Payload:
     @functools.wraps(payload)
     def compute(context: AppContext, state: ViewState) -> object:
         task(context, state, lambda done, total, text: None)
+        return payload(context, state)
+
+    return compute
+
+
+def add_need(payload: Payload, key: StateKey) -> Payload:
+    """Return a payload function that also watches `key`."""
+    found = get_needs(payload)
+    if key in found.watched:
+        return payload
+
+    @needs(*found.watched, key, unwatched=found.unwatched)
+    @functools.wraps(payload)
+    def compute(context: AppContext, state: ViewState) -> object:
         return payload(context, state)
 
     return compute

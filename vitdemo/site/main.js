@@ -28,7 +28,7 @@ function mountPlace(id, content) {
   const place = root.querySelector("[data-place]") ?? root;
   if (typeof content === "object") return controls.mount(root, place, content);
   place.append(document.createElement("div")); // as bridge.py does with a component of gradio
-  store.mount(content, place, { upload: server.upload });
+  store.mount(content, place, { upload: server.upload, isPrivate: server.isPrivate });
 }
 
 // Fill the element `id` with a component of Python, given by its module and its value.

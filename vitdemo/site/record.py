@@ -5,6 +5,7 @@
     data/answers/HASH.json    {"data": payload, "controls": updates} or {"error": str}, in the
                               form of `serialise_payload`
     data/files/NAME           files of payloads
+    data/graphs/              see `graphs.py`
 
 The payload functions of the page compute all data. `states.py` lists the recorded states.
 """
@@ -22,9 +23,11 @@ from vitdemo.errors import VitdemoError
 from vitdemo.page.bridge import compute_view, describe_depth, list_new_models
 from vitdemo.page.components import NamedFile, hash_name, serialise_payload
 from vitdemo.page.feature import Payload
-from vitdemo.page.state_keys import MODEL
+from vitdemo.page.graph import Graph
+from vitdemo.page.state_keys import IMAGE, MODEL
 from vitdemo.page.view_state import get_needs
-from vitdemo.site.states import State, StateLister
+from vitdemo.site.graphs import FOLDER, GraphWriter
+from vitdemo.site.states import State, StateLister, list_images
 
 Report = Callable[[str, int, int], None]  # name of the view, recorded states, all states
 NEEDS_DATASET = (
@@ -67,6 +70,27 @@ class Recorder:
                     answers = {"*": answers[text]}
                     break
             self.write("data", f"{name}.json", orjson.dumps(answers))
+
+    def record_graphs(
+        self,
+        payloads: Mapping[str, Payload],
+        graphs: Mapping[str, Graph],
+        starts: State,
+        report: Report,
+    ) -> None:
+        """Write the graphs of views, for all recorded states of their payload functions."""
+        writer, image = GraphWriter(self.context, self.write), list_images()[0]
+        lister = StateLister(self.context, starts)
+        for name, graph in graphs.items():
+            needed = get_needs(payloads[name]).watched
+            states = [each for each in lister.list_states(needed) if each[IMAGE.name] == image]
+            entries = {}
+            for i, state in enumerate(states):
+                report(f"graphs of {name}", i, len(states))
+                key = format_state([None if k is IMAGE else state[k.name] for k in needed])
+                found = writer.list_graphs(name, graph, state)
+                entries[key] = {"models": graph.models, "graphs": found}
+            self.write(FOLDER, f"{name}.json", orjson.dumps(entries))
 
     def compute(self, payload: Payload, state: State) -> bytes:
         """Return the answer of a payload function as JSON, in which files have a URL."""

@@ -1,5 +1,6 @@
 // Answers recorded by record.py to the requests of the store. URLs are relative to the document.
 import { parsePayload } from "../page/store.js";
+import * as ownImages from "./own_images.js";
 
 const NOT_RECORDED =
   "This site contains only recorded results, and not this one. The full version of vitdemo computes it.";
@@ -11,7 +12,9 @@ export const completeUrls = ({ text, files }) => ({
   files: files.map(({ url }) => ({ url: new URL(url, document.baseURI).href })),
 });
 
-const { models, depths } = JSON.parse(document.querySelector("#site").textContent);
+const { models, depths, image, graphs, description } = JSON.parse(
+  document.querySelector("#site").textContent,
+);
 const loaded = new Map(); // URL -> promise of its JSON
 
 function load(url) {
@@ -51,6 +54,8 @@ const formatState = (values) =>
 async function find(name, key) {
   try {
     const [, ...state] = JSON.parse(key);
+    const index = state.findIndex(ownImages.isOwn);
+    if (index >= 0) return await findOwn(name, state, index);
     const answers = await load(`data/${name}.json`);
     const get = (wanted) => answers["*"] ?? answers[formatState(wanted)];
     const parts = combined[name] && !get(state) ? state[0].map((run) => [[run]]) : [state];
@@ -63,6 +68,18 @@ async function find(name, key) {
     return { error: NOT_LOADED };
   }
 }
+
+// The answer for an own image, which is at the position `index` of the state's values.
+async function findOwn(name, state, index) {
+  const changeImage = (value) => state.map((each, i) => i === index ? value : each);
+  const entries = graphs.includes(name) ? await load(`data/graphs/${name}.json`) : {};
+  const model = state[description.needs[name].indexOf("model")];
+  const recorded = await find(name, JSON.stringify([0, ...changeImage(image)]));
+  return ownImages.compute(name, state[index], model, recorded, entries[formatState(changeImage(null))]);
+}
+
+export const isPrivate = true;
+export const upload = graphs.length ? ownImages.upload : undefined;
 
 export async function ask({ id, state, views }) {
   const entries = Object.entries(views).map(async ([name, key]) => [name, { ...await find(name, key), key }]);

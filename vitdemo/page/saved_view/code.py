@@ -14,7 +14,7 @@ from vitdemo.figures import SEQUENTIAL_COLOURMAP
 from vitdemo.installation import included_folder
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import choose_layer, load_trace
-from vitdemo.page.explore.attention_maps import read_rollout_settings
+from vitdemo.page.explore.attention_maps.tensors import read_rollout_settings
 from vitdemo.page.feature import Report
 from vitdemo.page.image_sources import ImageRequest, list_photos, parse_test_source
 from vitdemo.page.view_state import ViewState

@@ -28,8 +28,6 @@ After each drawing the script dispatches `vitdemo:drawn` on `document`, with
 `token` is "3,5" (row, column), "t0", "both" or "mean". `values` is a Float32Array over the patches.
 """
 
-from dataclasses import dataclass
-
 import gradio as gr
 import torch
 from PIL.Image import Image
@@ -37,9 +35,7 @@ from torch import Tensor
 
 from vitdemo.analyses.class_attribution import choose_first_map
 from vitdemo.context import AppContext
-from vitdemo.errors import RunError, VitdemoError
-from vitdemo.explain import norms
-from vitdemo.explain.attention import rollout_steps
+from vitdemo.errors import RunError
 from vitdemo.explain.checks import to_numpy
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.explain.logit_lens import predict_after_layers
@@ -47,14 +43,25 @@ from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import CachedFile, ImageFile, add_view, load_square, round_numbers
 from vitdemo.page.components import hash_name
 from vitdemo.page.components.matrix_file import pack_matrices
+from vitdemo.page.explore.attention_maps.tensors import (
+    PROBABILITY_DIGITS,
+    ROLLOUT_SETTINGS,
+    STATISTICS_DIGITS,
+    RolloutSettings,
+    average_classifier_rows,
+    compute_matrices,
+    compute_outputs,
+    norm_weights,
+    read_rollout_settings,
+)
 from vitdemo.page.feature import Feature, PageSetup
+from vitdemo.page.graph import Graph
 from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 
 VIEW = "attention"
 MAX_ATTENTION_FILE_BYTES = 3_000_000  # maximum bytes of attention in one file
 BYTES_PER_FLOAT16 = 2  # bytes of a float16
-PROBABILITY_DIGITS = 6
 ABOUT = (
     "A Vision Transformer cuts the image into **patches**, and most models add a **class token**, "
     "from which the class is predicted. In each **layer**, several **attention heads** compute "
@@ -74,28 +81,6 @@ ABOUT = (
     "is."
 )
 
-ROLLOUT_SETTINGS = (keys.FUSION, keys.DISCARD_RATIO, keys.RESIDUAL, keys.FIRST_LAYER)
-
-
-@dataclass(frozen=True)
-class RolloutSettings:
-    """Settings of attention rollout; `first_layer` (1..L) is the first layer of the product."""
-
-    fusion: str = "mean"
-    discard_ratio: float = 0.0
-    residual: bool = True
-    first_layer: int = 1
-
-    @property
-    def arguments(self) -> dict:
-        """Return the arguments of `rollout_steps`."""
-        return {
-            "fusion": self.fusion,
-            "discard_ratio": self.discard_ratio,
-            "residual": self.residual,
-            "start_layer": self.first_layer - 1,
-        }
-
 
 def build(setup: PageSetup) -> None:
     add_view(VIEW, elem_id="attention")
@@ -110,7 +95,7 @@ def payload(context: AppContext, state: ViewState) -> dict:
     return describe_attention(context, run, load_square(context, state.image), state)
 
 
-FEATURE = Feature({VIEW: payload})
+FEATURE = Feature({VIEW: payload}, graphs={VIEW: Graph(compute_outputs)})
 
 
 def describe_attention(context: AppContext, run: Run, image: Image, state: ViewState) -> dict:
@@ -137,23 +122,14 @@ def describe_prediction(context: AppContext, trace: ImageTrace) -> dict | None:
     return {"class": classes[predicted], "shares": shares}
 
 
-def read_rollout_settings(state: ViewState, max_first_layer: int) -> RolloutSettings:
-    return RolloutSettings(
-        state[keys.FUSION],
-        state[keys.DISCARD_RATIO],
-        state[keys.RESIDUAL],
-        min(round(state[keys.FIRST_LAYER]), max_first_layer),
-    )
-
-
 def to_payload(trace: ImageTrace, settings: RolloutSettings) -> dict:
     """Return the payload of `trace` without `source`, `layer` and norm-weighted attention."""
     name = file_prefix(trace)
     suffixes = {"rollout": f"-{hash_name(repr(settings).encode())}", "similar": "-similar"}
     return {
         **describe_trace(trace, settings),
-        "distances": trace.distances.round(4).tolist(),
-        "entropies": trace.entropies.round(4).tolist(),
+        "distances": round_numbers(trace.distances, STATISTICS_DIGITS),
+        "entropies": round_numbers(trace.entropies, STATISTICS_DIGITS),
         "seen": ImageFile(trace.input_image),
         "sets": {
             source: serve_set(name + suffixes.get(source, ""), matrices, trace.classifier_rows)
@@ -181,27 +157,6 @@ def describe_trace(trace: ImageTrace, settings: RolloutSettings) -> dict:
     }
 
 
-def compute_matrices(trace: ImageTrace, settings: RolloutSettings) -> dict[str, Tensor]:
-    """Return the matrices (L or S, H or 1, N, N) of each set."""
-    return {
-        "head": trace.attention,
-        "rollout": compute_rollout(trace, settings)[:, None],
-        "similar": trace.token_similarity[:, None],
-    }
-
-
-def compute_rollout(trace: ImageTrace, settings: RolloutSettings) -> Tensor:
-    """Return the rollout (S, N, N) after each of S layers. Raises `VitdemoError`."""
-    try:
-        return rollout_steps(
-            trace.attention[:, None],  # (L, 1, H, N, N)
-            num_prefix_tokens=trace.num_prefix_tokens,
-            **settings.arguments,
-        )[:, 0]
-    except ValueError as error:
-        raise VitdemoError(str(error)) from error
-
-
 def file_prefix(trace: ImageTrace) -> str:
     """Return a text that is different for every image, run and version of the weights."""
     return hash_name(repr((trace.run.path, trace.run.stamp)).encode() + trace.input_image.tobytes())
@@ -214,15 +169,10 @@ def norms_payload(context: AppContext, trace: ImageTrace) -> dict:
     except RunError as error:
         return {"sentence": str(error)}
     name = f"{file_prefix(trace)}-norms"
-    heads = norms.norms_to_weights(norms.head_norms(trace.attention, products))  # (L, H, N, N)
-
-    def pack_all_heads() -> bytes:
-        summed = norms.summed_head_norms(trace.attention, products)
-        return pack_matrices(norms.norms_to_weights(summed)[:, None])
-
+    heads, summed = norm_weights(trace.attention, products)
     return {
         **serve_set(name, heads, trace.classifier_rows),
-        "all": CachedFile(f"{name}-all.bin", pack_all_heads),
+        "all": CachedFile(f"{name}-all.bin", lambda: pack_matrices(summed)),
     }
 
 
@@ -235,6 +185,6 @@ def serve_set(name: str, heads: Tensor, classifier_rows: slice) -> dict:
 
     is_small = BYTES_PER_FLOAT16 * heads.numel() <= MAX_ATTENTION_FILE_BYTES
     parts = [heads] if is_small else heads.split(1)
-    rows = heads[:, :, classifier_rows].mean(2, keepdim=True)  # (L, H, 1, N)
+    rows = average_classifier_rows(heads, classifier_rows)  # (L, H, 1, N)
     files = [make_file(str(i), part) for i, part in enumerate(parts)]
     return {"files": files, "rows": make_file("rows", rows)}

@@ -60,8 +60,9 @@ function drawAbout({ label, missing, description }) {
   ];
 }
 
-// Without `upload`, the user can choose neither a photo nor the position of the square.
-function create(element, { upload }) {
+// Without `upload`, the user can choose neither a photo nor the position of the square. `isPrivate` means that photos do
+// not leave this computer.
+function create(element, { upload, isPrivate = isLocalPage() }) {
   draw(LAYOUT, element);
   const findPart = (name) => element.querySelector("." + name);
   const whole = findPart("whole");
@@ -75,7 +76,7 @@ function create(element, { upload }) {
   }
 
   if (upload) addSources(element, findPart, createSender(upload, showMessage), showMessage);
-  findPart("privacy").hidden = !upload || !isLocalPage();
+  findPart("privacy").hidden = !upload || !isPrivate;
   findPart("ways").hidden = findPart("crop").inert = !upload;
   const setCrop = createCrop(whole, findPart("crop"), (at) => choose({ ...shown, at }));
 

@@ -4,23 +4,31 @@ The payload, with the most probable class first:
 
     {"models": [see `describe_prediction`, ...], "label": the true class or None,
      "problems": [...]}
+
+On a static site, the payload of an own image also has "offer", which names the models that are not
+loaded.
 """
+
+from torch import Tensor, nn
 
 from vitdemo.context import AppContext, Prediction, read_test_accuracy
 from vitdemo.metrics import top_k_classes
 from vitdemo.metrics.calibration_report import get_true_class_target
 from vitdemo.metrics.training_progress import recipe_field
+from vitdemo.models import features_and_logits
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import load_square, round_numbers
 from vitdemo.page.feature import Feature
+from vitdemo.page.graph import Choice, Graph, Numbers, Output
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
 from vitdemo.page.view_state import ViewState, needs
-from vitdemo.runs.reference import RATHER_UNLIKE_PERCENTILE, UNLIKE_PERCENTILE
+from vitdemo.runs import Run
+from vitdemo.runs.reference import RATHER_UNLIKE_PERCENTILE, UNLIKE_PERCENTILE, read_reference
 
 VIEW = "predictions"
 NUM_CARD_CLASSES = 3  # maximum number of classes shown per model
 MAX_LISTED_CLASSES = 30  # maximum number of a model's classes that are listed
-PROBABILITY_DIGITS = 6
+PROBABILITY_DIGITS, PERCENTILE_DIGITS = 6, 2
 DATASET_TITLES = {"cifar10": "CIFAR-10"}
 
 
@@ -31,7 +39,22 @@ def payload(context: AppContext, state: ViewState) -> dict:
     return to_payload(predictions, problems, image.info.get(TRUE_CLASS_KEY))
 
 
-FEATURE = Feature({VIEW: payload})
+def compute_outputs(
+    model: nn.Module, run: Run, state: ViewState, crop: Tensor
+) -> dict[str, Output]:
+    """Compute the parts of `describe_prediction` that depend on the image: see `page.graph`."""
+    features, logits = features_and_logits(model, run.preprocessing(crop[None]))
+    values, indices = logits[0].softmax(0).topk(min(NUM_CARD_CLASSES, len(run.classes)))
+    outputs: dict[str, Output] = {
+        "classes": Choice(indices, run.classes),
+        "probabilities": Numbers(values, PROBABILITY_DIGITS),
+    }
+    if reference := read_reference(run):
+        outputs["percentile"] = Numbers(reference.percentile(features[0]), PERCENTILE_DIGITS)
+    return outputs
+
+
+FEATURE = Feature({VIEW: payload}, graphs={VIEW: Graph(compute_outputs, models="models")})
 
 
 def to_payload(

@@ -56,11 +56,12 @@ function describePredictions({ label, models }) {
 }
 
 function create(element) {
-  let drawn = { cards: nothing, spoken: "", notes: [] }; // the last predictions, which remain during an error
+  let drawn = { cards: nothing, spoken: "", notes: [], offer: "" }; // the last predictions, which remain during an error
   function show(problems) {
     draw(
       markup`<div class="answers">
         <div class="cards">${drawn.cards}</div>
+        <p class="known">${drawn.offer}</p>
         <p class="read" role="status">${drawn.spoken}</p>
         <div class="problems">${problems}</div>
         <details class="notes"><summary>About these numbers</summary><div>${
@@ -75,7 +76,7 @@ function create(element) {
     const chosen = data.models.find(({ run }) => run === state.model);
     const others = data.models.filter(({ run }) => run !== state.model);
     const cards = [chosen ? drawChosenCard(chosen) : nothing, drawOthers(chosen, others, open)];
-    drawn = { cards, spoken: describePredictions(data), notes: listNotes(data) };
+    drawn = { cards, spoken: describePredictions(data), notes: listNotes(data), offer: data.offer ?? "" };
     show(data.problems.map(drawNotice));
   }
   show(nothing);

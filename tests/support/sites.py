@@ -1,4 +1,4 @@
-"""A site that several tests read."""
+"""A small exported site."""
 
 from pathlib import Path
 
@@ -12,13 +12,12 @@ from vitdemo.site.export import export_site
 from vitdemo.training.recipes import RECIPES
 
 
-@pytest.fixture(scope="session")
-def exported_site(shown_runs, tmp_path_factory) -> Path:
-    """Export a site of `shown_runs`, with two recipes and one explained class per image."""
-    folder = tmp_path_factory.mktemp("site")
+def export_small_site(folder: Path, runs: Path) -> None:
+    """Export a site of `runs`, with two recipes and few options of the other views."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(states, "EXPLAINED_CLASSES", 1)
         patch.setattr(faithfulness, "CURVE_STEPS", 2)
         patch.setitem(states.OPTION_VALUES, keys.RECIPE, [*RECIPES][:2])
-        call_in_loop(lambda: export_site(folder, [shown_runs], report=lambda *arguments: None))
-    return folder
+        for key in (keys.FUSION, keys.RESIDUAL, keys.WANTS_NORMS):
+            patch.setitem(states.OPTION_VALUES, key, (key.start,))
+        call_in_loop(lambda: export_site(folder, [runs], report=lambda *arguments: None))

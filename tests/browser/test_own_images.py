@@ -1,0 +1,247 @@
+"""Images of users on the exported site, whose data the browser computes without Python."""
+
+import base64
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import Page, Route, expect
+
+from tests.browser.test_static_site import open_site as open_site
+from tests.browser.test_static_site import site_url as site_url
+from tests.browser.test_static_site import wait_for_views
+from vitdemo.data.image_files import crop_and_resize, crop_visible_square
+from vitdemo.page import FEATURE, image_sources
+from vitdemo.site.record import Recorder
+
+POSITION = 0.3  # of the square
+# Returns the answer of a view for an image; each file is replaced by its content.
+JS_ANSWER = """async ([name, model, picture, at]) => {
+  const { ask, upload } = await import(new URL("files/site/recorded.js", document.baseURI));
+  const { STATE_KEYS } = await import(new URL("files/page/generated.js", document.baseURI));
+  const { description } = JSON.parse(document.querySelector("#site").textContent);
+  const decode = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const { path } = await upload(new File([decode(picture)], "own.png", { type: "image/png" }));
+  const { state } = vitdemo.store;
+  const given = { image: { source: "own", path, at }, model };
+  const known = (key) => given[key] ?? state[key] ?? STATE_KEYS[key].start;
+  const values = description.needs[name].map(known);
+  const views = { [name]: JSON.stringify([0, ...values]) };
+  const { text } = await ask({ id: 1, state: { ...state, model }, views });
+  async function read(value) {
+    if (value?.url) {
+      const bytes = new Uint8Array(await (await fetch(value.url)).arrayBuffer());
+      return { file: btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join("")) };
+    }
+    if (!value || typeof value !== "object") return value;
+    const entries = await Promise.all(
+      Object.entries(value).map(async ([key, each]) => [key, await read(each)]));
+    return Array.isArray(value) ? entries.map(([, each]) => each) : Object.fromEntries(entries);
+  }
+  const { key: _, ...answer } = JSON.parse(text).views[name];
+  return read(answer);
+}"""
+JS_CROP = """async ([text, width, height, at, size, crop, interpolation]) => {
+  const { cropAndResize, findSquare, limitSquare } =
+    await import(new URL("files/site/pixels.js", document.baseURI));
+  const data = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const { left, top, side } = findSquare(width, height, at);
+  const square = new Uint8Array(3 * side * side);
+  for (let row = 0; row < side; row++) {
+    const start = 3 * ((row + top) * width + left);
+    square.set(data.subarray(start, start + 3 * side), 3 * row * side);
+  }
+  const limited = limitSquare({ data: square, width: side, height: side });
+  return [...cropAndResize(limited, size, crop, interpolation).data];
+}"""
+
+JS_FAILING_WORKER = """window.Worker = class {
+  postMessage() { setTimeout(() => this.onerror(new Event("error"))); }
+};"""
+
+
+def make_picture(width: int, height: int, seed: int = 0) -> Image.Image:
+    """Return an image of smooth random colours."""
+    pixels = np.random.default_rng(seed).integers(0, 256, (9, 11, 3), dtype=np.uint8)
+    return Image.fromarray(pixels).resize((width, height), Image.Resampling.BICUBIC)
+
+
+def encode(image: Image.Image, **options: object) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, **{"format": "PNG", **options})
+    return buffer.getvalue()
+
+
+def compute_answer(context, name: str, model: str, content: bytes, folder) -> object:
+    """Return the answer of Python's payload function, with the content of its files."""
+    path = folder / "own.png"
+    path.write_bytes(content)
+    state = {"image": {"source": "own", "path": str(path), "at": POSITION}, "model": model}
+    answer = json.loads(Recorder(context, folder).compute(FEATURE.payloads[name], state))
+
+    def read(value: object) -> object:
+        if isinstance(value, dict):
+            if "url" in value:  # a small file
+                return {"file": value["url"].partition("base64,")[2]}
+            if "file#" in value:
+                file = folder / answer["files"][value["file#"]]["url"]
+                return {"file": base64.b64encode(file.read_bytes()).decode()}
+            return {key: read(each) for key, each in value.items()}
+        return [*map(read, value)] if isinstance(value, list) else value
+
+    return read(json.loads(answer["text"]))
+
+
+def assert_same(actual: object, expected: object, path: str = "") -> None:
+    """Compare answers; numbers may differ by the rounding of float16."""
+    if isinstance(expected, dict) and "file" in expected:
+        return assert_same_files(*(base64.b64decode(each["file"]) for each in (actual, expected)))
+    if isinstance(expected, dict):
+        assert actual.keys() - {"offer"} == expected.keys(), path
+        for key in expected:
+            assert_same(actual[key], expected[key], f"{path}.{key}")
+    elif isinstance(expected, list):
+        assert len(actual) == len(expected), path
+        for i, pair in enumerate(zip(actual, expected, strict=True)):
+            assert_same(*pair, f"{path}.{i}")
+    elif isinstance(expected, float):
+        assert actual == pytest.approx(expected, abs=6e-3), path
+    else:
+        assert actual == expected, path
+
+
+def assert_same_files(actual: bytes, expected: bytes) -> None:
+    if not expected.startswith(b"vdm1"):
+        pictures = [np.asarray(Image.open(io.BytesIO(each))) for each in (actual, expected)]
+        return np.testing.assert_array_equal(pictures[0][..., :3], pictures[1])
+    assert actual[:20] == expected[:20]
+    values = [np.frombuffer(each[20:], "<f2").astype(float) for each in (actual, expected)]
+    np.testing.assert_allclose(*values, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", [*FEATURE.graphs])
+def test_data_of_an_own_image_are_those_of_the_payload_function(
+    open_site, shown, monkeypatch, tmp_path, name
+):
+    monkeypatch.setattr(image_sources, "are_uploads", lambda paths: True)
+    content = encode(make_picture(150, 90))
+    page = open_site()
+    for model in ("vit", "timm", "resnet"):
+        picture = base64.b64encode(content).decode()
+        actual = page.evaluate(JS_ANSWER, [name, model, picture, POSITION])
+        expected = compute_answer(shown, name, model, content, tmp_path)
+        if graph_list := FEATURE.graphs[name].models:  # only models that were chosen before
+            found = {each["run"] for each in actual["data"][graph_list]}
+            assert model in found
+            all_models = expected["data"][graph_list]
+            expected["data"][graph_list] = [each for each in all_models if each["run"] in found]
+        assert_same(actual, expected)
+
+
+CROPS = [
+    ((300, 200), 0.5, 64, 1.0, "bicubic"),
+    ((1300, 1500), 0.3, 64, 0.9, "bicubic"),  # first reduced to 1024 pixels
+    ((40, 57), 1.0, 64, 1.0, "bicubic"),
+    ((64, 64), 0.5, 64, 1.0, "bicubic"),
+    ((33, 35), 0.0, 112, 0.875, "bilinear"),
+    ((350, 250), 0.77, 48, 0.95, "lanczos"),
+]
+
+
+@pytest.mark.parametrize("case", CROPS, ids=str)
+def test_crop_in_the_browser_equals_the_crop_in_python(open_site, case):
+    (width, height), position, size, fraction, interpolation = case
+    pixels = np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    square = crop_visible_square(Image.fromarray(pixels), position=position)
+    expected = np.asarray(crop_and_resize(square, size, fraction, interpolation))
+    text = base64.b64encode(pixels.tobytes()).decode()
+    arguments = [text, width, height, position, size, fraction, interpolation]
+    actual = open_site().evaluate(JS_CROP, arguments)
+    np.testing.assert_array_equal(np.reshape(actual, expected.shape), expected)
+
+
+def choose_photo(
+    page: Page, content: bytes, name: str = "own.png", kind: str = "image/png"
+) -> None:
+    page.locator("#picture input[type=file]").set_input_files(
+        {"name": name, "mimeType": kind, "buffer": content}
+    )
+
+
+def test_an_own_photo_is_shown_with_prediction_and_attention(open_site):
+    page = open_site("model=vit")
+    wait_for_views(page)
+    before = page.locator("#answers").inner_text()
+    choose_photo(page, encode(make_picture(120, 80)))
+    expect(page.locator("#picture .about")).to_contain_text("Your photo")
+    expect(page.locator("#picture .privacy")).to_be_visible()
+    expect(page.locator("#answers .known").last).to_contain_text("Choose another model to load it")
+    wait_for_views(page)
+    assert page.locator("#answers").inner_text() != before
+    expect(page.locator("#attention .title")).to_be_visible()
+    page.locator("#model select").select_option("timm")
+    expect(page.locator("#answers .card")).to_have_count(2)  # both loaded models
+    page.locator("#picture .crop").focus()
+    page.keyboard.press("ArrowRight")
+    wait_for_views(page)
+    page.get_by_role("tab", name="Why this class?").click()
+    expect(page.get_by_text("not this result").locator("visible=true").first).to_be_visible()
+
+
+def test_a_file_that_is_no_image_keeps_the_photo(open_site):
+    page = open_site("model=vit")
+    wait_for_views(page)
+    choose_photo(page, b"no image", "own.tiff", "image/tiff")
+    expect(page.locator("#picture .say")).to_contain_text("Save it as PNG or JPEG")
+    expect(page.locator("#picture .about")).to_contain_text("cat")
+    wait_for_views(page)
+
+
+def test_an_upright_photo_is_read(open_site):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # rotated by 90 degrees
+    page = open_site("model=vit")
+    wait_for_views(page)
+    choose_photo(
+        page, encode(make_picture(120, 80), format="JPEG", exif=exif), "own.jpg", "image/jpeg"
+    )
+    expect(page.locator("#picture .about")).to_contain_text("Your photo")
+    crop = page.locator("#picture .crop").bounding_box()
+    whole = page.locator("#picture .whole").bounding_box()
+    assert crop["height"] < whole["height"] and crop["width"] == pytest.approx(
+        whole["width"], abs=4
+    )
+
+
+@pytest.mark.parametrize("fault", ["missing", "half"])
+def test_weights_that_do_not_arrive_are_named_and_loaded_again(browser, site_url, fault):
+    page = browser.new_page()
+
+    def fail(route: Route) -> None:
+        if fault == "missing":
+            return route.abort()
+        content = route.fetch().body()
+        return route.fulfill(body=content[: len(content) // 2])
+
+    page.goto(f"{site_url}?model=vit")
+    wait_for_views(page)
+    page.route("**/data/graphs/*.bin", fail)
+    choose_photo(page, encode(make_picture(120, 80)))
+    expect(page.locator("#attention")).to_contain_text("The model could not be loaded")
+    page.unroute("**/data/graphs/*.bin")
+    choose_photo(page, encode(make_picture(120, 80)))
+    expect(page.locator("#attention .title")).to_be_visible()
+    page.close()
+
+
+def test_a_browser_without_workers_says_so(browser, site_url):
+    page = browser.new_page()
+    page.add_init_script(JS_FAILING_WORKER)
+    page.goto(f"{site_url}?model=vit")
+    wait_for_views(page)
+    choose_photo(page, encode(make_picture(120, 80)))
+    expect(page.locator("#picture .say")).to_contain_text("cannot")
+    expect(page.locator("#attention .title")).to_be_visible()
+    page.close()

@@ -1,0 +1,115 @@
+"""The tensors of the attention view: matrices of each set, and results for all heads and layers.
+
+The functions do not read values of tensors, so the view can be recorded as a graph.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from vitdemo.context import trace_model
+from vitdemo.errors import VitdemoError
+from vitdemo.explain import norms, statistics
+from vitdemo.explain.attention import rollout_steps
+from vitdemo.explain.image_trace import ImageTrace
+from vitdemo.explain.logit_lens import predict_after_layers
+from vitdemo.page import state_keys as keys
+from vitdemo.page.graph import Choice, Matrices, Numbers, Output, Pixels
+from vitdemo.page.view_state import ViewState
+from vitdemo.runs import Run
+
+PROBABILITY_DIGITS, STATISTICS_DIGITS = 6, 4
+ROLLOUT_SETTINGS = (keys.FUSION, keys.DISCARD_RATIO, keys.RESIDUAL, keys.FIRST_LAYER)
+
+
+@dataclass(frozen=True)
+class RolloutSettings:
+    """Settings of attention rollout; `first_layer` (1..L) is the first layer of the product."""
+
+    fusion: str = "mean"
+    discard_ratio: float = 0.0
+    residual: bool = True
+    first_layer: int = 1
+
+    @property
+    def arguments(self) -> dict:
+        """Return the arguments of `rollout_steps`."""
+        return {
+            "fusion": self.fusion,
+            "discard_ratio": self.discard_ratio,
+            "residual": self.residual,
+            "start_layer": self.first_layer - 1,
+        }
+
+
+def read_rollout_settings(state: ViewState, max_first_layer: int) -> RolloutSettings:
+    return RolloutSettings(
+        state[keys.FUSION],
+        state[keys.DISCARD_RATIO],
+        state[keys.RESIDUAL],
+        min(round(state[keys.FIRST_LAYER]), max_first_layer),
+    )
+
+
+def compute_matrices(trace: ImageTrace, settings: RolloutSettings) -> dict[str, Tensor]:
+    """Return the matrices (L or S, H or 1, N, N) of each set. Raises `VitdemoError`."""
+    return {
+        "head": trace.attention,
+        "rollout": compute_rollout(trace, settings)[:, None],
+        "similar": trace.token_similarity[:, None],
+    }
+
+
+def compute_rollout(trace: ImageTrace, settings: RolloutSettings) -> Tensor:
+    """Return the rollout (S, N, N) after each of S layers. Raises `VitdemoError`."""
+    try:
+        return rollout_steps(
+            trace.attention[:, None],  # (L, 1, H, N, N)
+            num_prefix_tokens=trace.num_prefix_tokens,
+            **settings.arguments,
+        )[:, 0]
+    except ValueError as error:
+        raise VitdemoError(str(error)) from error
+
+
+def average_classifier_rows(heads: Tensor, classifier_rows: slice) -> Tensor:
+    """Return the mean (L, H, 1, N) of the classifier's rows of `heads` (L, H, N, N)."""
+    return heads[:, :, classifier_rows].mean(2, keepdim=True)
+
+
+def norm_weights(attention: Tensor, products: Tensor) -> tuple[Tensor, Tensor]:
+    """Return norm-weighted attention of each head (L, H, N, N) and of all heads (L, 1, N, N)."""
+    heads = norms.norms_to_weights(norms.head_norms(attention, products))
+    summed = norms.norms_to_weights(norms.summed_head_norms(attention, products))
+    return heads, summed[:, None]
+
+
+def compute_outputs(
+    model: nn.Module, run: Run, state: ViewState, crop: Tensor
+) -> dict[str, Output]:
+    """Compute the data of the view that depend on the image: see `page.graph`."""
+    trace = trace_model(model, run, None, run.preprocessing(crop[None]))
+    settings = read_rollout_settings(state, trace.num_layers)
+    layout = trace.grid, trace.num_prefix_tokens
+    distances = statistics.mean_attention_distance(trace.attention, *layout)
+    sets = {f"sets.{key}": found for key, found in compute_matrices(trace, settings).items()}
+    outputs: dict[str, Output] = {
+        "distances": Numbers(distances, STATISTICS_DIGITS),
+        "entropies": Numbers(statistics.entropy(trace.attention), STATISTICS_DIGITS),
+        "seen": Pixels(crop),
+    }
+    if state[keys.WANTS_NORMS]:
+        products = norms.value_products(model, trace.tokens[:, None])[:, 0]
+        sets["norms"], summed = norm_weights(trace.attention, products)
+        outputs["norms.all"] = Matrices(summed)
+    for path, matrices in sets.items():
+        outputs[f"{path}.files"] = Matrices(matrices)
+        rows = average_classifier_rows(matrices, trace.classifier_rows)
+        outputs[f"{path}.rows"] = Matrices(rows)
+    if run.classes:
+        probabilities = predict_after_layers(model, trace.tokens[:, None])[:, 0]  # (L+1, C)
+        predicted = probabilities[-1].argmax()
+        shares = probabilities.index_select(1, predicted[None])[:, 0]  # (L+1,)
+        outputs["prediction.class"] = Choice(predicted, run.classes)
+        outputs["prediction.shares"] = Numbers(shares, PROBABILITY_DIGITS)
+    return outputs

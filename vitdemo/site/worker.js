@@ -1,0 +1,165 @@
+// Runs graphs of graphs.py on the user's images. The messages of the page:
+//
+//   { id, open: file, path }           -> { id, size: [width, height] }
+//   { id, forget: path }               -> { id }
+//   { id, run: graph, path, at, root } -> { id, outputs: [{ shape, data }, ...] }; `at` is the position of the square
+//
+// Every answer may be { id, error: text } instead. While files are loaded, the page also receives { name, loaded, size }.
+import { cropAndResize, findSquare, limitSquare, separateChannels } from "./pixels.js";
+import * as ort from "./vendor/ort.wasm.min.mjs";
+
+const MAX_SESSIONS = 3; // each has a copy of its weights
+const NOT_READ =
+  "This browser cannot read the file as an image. Save it as PNG or JPEG, then choose it again.";
+const NOT_LOADED = "The model could not be loaded. Check the connection, then choose the image again.";
+const NOT_COMPUTED =
+  "This browser cannot run the model, or has too little memory. Another browser may be able to.";
+const GZIP = [0x1f, 0x8b]; // first bytes; a server may unpack the file itself
+const images = new Map(); // path -> ImageBitmap
+const crops = new Map(); // text -> Uint8Array
+const files = new Map(); // name -> promise of the bytes
+const sessions = new Map(); // name of a graph -> session, the latest last
+let runtime = null; // promise
+
+async function startRuntime() {
+  const place = (name) => new URL(`./vendor/${name}`, import.meta.url).href;
+  const name = "ort-wasm-simd-threaded";
+  const packed = new Uint8Array(await loadBytes(place(`${name}.wasm.gz`), startReport("the runtime")));
+  const isPacked = GZIP.every((byte, i) => packed[i] === byte);
+  ort.env.wasm.numThreads = 1; // threads need response headers that plain file servers do not send
+  ort.env.wasm.wasmPaths = { mjs: place(`${name}.mjs`) };
+  ort.env.wasm.wasmBinary = isPacked ? await decompress(packed) : packed.buffer;
+}
+
+const decompress = (bytes) =>
+  new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
+
+// Return a function that reports further loaded bytes of `name` to the page. `size` is 0 if it is not known.
+function startReport(name, size = 0) {
+  let loaded = 0;
+  return (count) => postMessage({ name, loaded: loaded += count, size });
+}
+
+// Fetch a file of `size` bytes (0: not known), and call `report` with the number of bytes of each part.
+async function loadBytes(url, report = () => {}, size = 0) {
+  try {
+    const response = await fetch(url);
+    if (!response.ok) throw new Error(`status ${response.status}`);
+    const parts = [];
+    for await (const part of readParts(response.body)) {
+      parts.push(part);
+      report(part.length);
+    }
+    const bytes = await new Blob(parts).arrayBuffer();
+    if (size && bytes.byteLength !== size) throw new Error("the file is incomplete");
+    return bytes;
+  } catch {
+    throw new Error(NOT_LOADED);
+  }
+}
+
+async function* readParts(stream) { // Safari cannot iterate a stream
+  const reader = stream.getReader();
+  for (let found = await reader.read(); !found.done; found = await reader.read()) yield found.value;
+}
+
+// Return the bytes of the weights by file name. Files remain in memory, because several graphs share them.
+function loadWeights({ run, weights }, root) {
+  const report = startReport(run, Object.values(weights).reduce((sum, each) => sum + each, 0));
+  const load = (name) => {
+    const found = files.get(name) ?? loadBytes(root + name, report, weights[name]);
+    files.set(name, found);
+    found.catch(() => files.delete(name));
+    return found;
+  };
+  return Promise.all(
+    Object.keys(weights).map(async (path) => ({ path, data: new Uint8Array(await load(path)) })),
+  );
+}
+
+async function openSession(graph, root) {
+  runtime ??= startRuntime();
+  await runtime.catch((error) => {
+    runtime = null;
+    throw error;
+  });
+  const externalData = await loadWeights(graph, root);
+  const bytes = await loadBytes(root + graph.file);
+  return ort.InferenceSession.create(new Uint8Array(bytes), { externalData });
+}
+
+// Return the session of a graph; of more than `MAX_SESSIONS`, the one that was used longest ago is closed.
+async function getSession(graph, root) {
+  const found = sessions.get(graph.file) ?? await openSession(graph, root);
+  sessions.delete(graph.file);
+  sessions.set(graph.file, found);
+  for (const [file, session] of [...sessions].slice(0, -MAX_SESSIONS)) {
+    sessions.delete(file);
+    await session.release();
+  }
+  return found;
+}
+
+// Decode an image as the page shows it, upright, without a colour profile, over white.
+async function open(file, path) {
+  const bitmap = await createImageBitmap(file, { colorSpaceConversion: "none" }).catch(() => {
+    throw new Error(NOT_READ);
+  });
+  images.set(path, bitmap);
+  return { size: [bitmap.width, bitmap.height] };
+}
+
+function readSquare(bitmap, at) {
+  const { left, top, side } = findSquare(bitmap.width, bitmap.height, at);
+  const context = new OffscreenCanvas(side, side).getContext("2d", { willReadFrequently: true });
+  context.fillStyle = "white";
+  context.fillRect(0, 0, side, side);
+  context.drawImage(bitmap, left, top, side, side, 0, 0, side, side);
+  const { data } = context.getImageData(0, 0, side, side); // 4 values per pixel
+  const rgb = new Uint8Array(side * side * 3);
+  for (let i = 0; i < side * side; i++) rgb.set(data.subarray(4 * i, 4 * i + 3), 3 * i);
+  return { data: rgb, width: side, height: side };
+}
+
+// The input of a graph.
+function getCrop(path, at, { size, crop, interpolation }) {
+  const key = JSON.stringify([path, at, size, crop, interpolation]);
+  if (!crops.has(key)) {
+    const square = limitSquare(readSquare(images.get(path), at));
+    crops.set(key, separateChannels(cropAndResize(square, size, crop, interpolation)));
+  }
+  return crops.get(key);
+}
+
+async function runGraph(graph, path, at, root) {
+  const crop = new ort.Tensor("uint8", getCrop(path, at, graph), [3, graph.size, graph.size]);
+  const session = await getSession(graph, root);
+  const found = await session.run({ crop });
+  const outputs = graph.outputs.map(({ path }) => found[path]);
+  return { outputs: outputs.map(({ dims, data }) => ({ shape: [...dims], data })) };
+}
+
+function removeImage(path) {
+  images.get(path)?.close();
+  images.delete(path);
+  for (const key of crops.keys()) if (JSON.parse(key)[0] === path) crops.delete(key);
+  return {};
+}
+
+const answer = (message) => {
+  if (message.open) return open(message.open, message.path);
+  if (message.forget) return removeImage(message.forget);
+  return runGraph(message.run, message.path, message.at, message.root);
+};
+
+let last = Promise.resolve(); // a session can run only once at a time
+self.onmessage = ({ data: message }) => {
+  last = last.then(async () => {
+    try {
+      postMessage({ id: message.id, ...await answer(message) });
+    } catch (error) {
+      const isKnown = [NOT_READ, NOT_LOADED].includes(error.message);
+      postMessage({ id: message.id, error: isKnown ? error.message : NOT_COMPUTED });
+    }
+  });
+};
