@@ -172,7 +172,7 @@ def shown_runs(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def exported_site(shown_runs, tmp_path_factory) -> Path:
-    """A static site of `shown_runs`."""
+    """Export a static site of `shown_runs`."""
     folder = tmp_path_factory.mktemp("site")
     export_small_site(folder, shown_runs)
     return folder

@@ -191,7 +191,7 @@ def is_shared(values: np.ndarray) -> bool:
 
 
 def read_from_file(graph: Any, name: str, values: np.ndarray, file: str, offset: int) -> None:
-    """Replace the constant `name` of an `onnx_ir.Graph` by float16 `values` in a file, and a conversion."""
+    """Read the constant `name` of an `onnx_ir.Graph` from float16 `values` in a file."""
     import onnx_ir as ir
 
     half = f"{name}_half"
