@@ -7,12 +7,8 @@ from PIL import Image
 
 from tests.support.factories import TIMM_KINDS, make_context, make_run, timm_spec
 from vitdemo.errors import RunError
-from vitdemo.page.explore.attention_maps import (
-    RolloutSettings,
-    compute_rollout,
-    norms_payload,
-    to_payload,
-)
+from vitdemo.page.explore.attention_maps import norms_payload, to_payload
+from vitdemo.page.explore.attention_maps.tensors import RolloutSettings, compute_rollout
 
 
 def trace_image(root: Path, spec):
