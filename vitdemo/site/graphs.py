@@ -43,6 +43,7 @@ NEEDED_PACKAGES = ("onnx", "onnxscript")
 FOLDER = "data/graphs"
 INPUT_NAME = "crop"
 MIN_SHARED_VALUES = 1024  # smaller constants remain in the graph
+FILTERS = ("bilinear", "bicubic", "lanczos")  # of `pixels.js`
 # torch cannot export a stable sort. Of equal values, TopK of ONNX also returns the first one first.
 DECOMPOSITIONS = {
     torch.ops.aten.sort.stable: lambda values, *, stable, dim=-1, descending=False: values.topk(
@@ -69,7 +70,8 @@ class GraphWriter:
     def list_graphs(self, name: str, graph: Graph, state: State) -> list[dict]:
         """Write the graphs of the view `name` in a state, and return their entries.
 
-        The list is empty if the model does not support the view.
+        The list is empty if the model does not support the view, or if the browser cannot resize
+        images for the model.
         """
         if graph.models:
             runs = self.context.classifier_runs()
@@ -87,6 +89,8 @@ class GraphWriter:
         return [each for each in found if each]
 
     def try_graph(self, run: Run, graph: Graph, state: ViewState) -> dict | None:
+        if run.preprocessing.interpolation not in FILTERS:
+            return None
         try:
             return self.write_graph(run, graph, state)
         except VitdemoError:  # for example, a convolutional model has no attention

@@ -8,7 +8,7 @@ const NOT_COMPUTED =
 const NO_WORKER = "This browser cannot run models on this page. Another browser, or the full version, can.";
 const MAGIC = "vdm1"; // see page/components/matrix_file.py
 
-const images = new Map(); // path -> { file, urls }
+const images = new Map(); // path -> { file, opened: promise of the worker's answer, urls: of its files }
 const waiting = new Map(); // id -> function that receives the answer of the worker
 const loaded = new Set(); // names of the models whose graphs were opened
 let worker = null;
@@ -145,8 +145,8 @@ async function computeList(data, { graphs, models: place }, image, { path, at },
   return { ...data, [place]: found, label: null, problems: [], offer };
 }
 
-async function computeImage(data, image, { opened }) {
-  const { size, error } = await opened;
+async function computeImage(data, image) {
+  const { size, error } = await image.opened;
   if (error) return { error };
   const { url } = makeFile(image, [image.file], image.file.type);
   return { data: { ...data, image: { url }, size, description: "Your photo.", label: null } };
@@ -157,8 +157,8 @@ async function computeImage(data, image, { opened }) {
 export async function compute(name, value, model, recorded, entry) {
   const image = images.get(value.path);
   if (!image) return { error: NOT_AVAILABLE };
-  if (name === "image_input") return computeImage(recorded.data, image, image);
-  if (!entry) return { error: NOT_COMPUTED };
+  if (name === "image_input") return computeImage(recorded.data, image);
+  if (!entry || (!entry.graphs.length && !recorded.error)) return { error: NOT_COMPUTED };
   if (recorded.error) return recorded;
   try {
     if (entry.models) {

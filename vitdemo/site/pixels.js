@@ -51,31 +51,37 @@ function listWeights(length, resized, { support, weigh }) {
 // Resize the rows of `values` (rows, length, 3) to (rows, resized, 3) 32-bit floats.
 function resizeRows(values, rows, length, resized, filter) {
   const result = new Float32Array(rows * resized * CHANNELS);
-  listWeights(length, resized, filter).forEach(({ first, weights }, column) => {
-    for (let row = 0; row < rows; row++) {
-      for (let channel = 0; channel < CHANNELS; channel++) {
-        let sum = 0;
-        for (let i = 0; i < weights.length; i++) {
-          sum += values[(row * length + first + i) * CHANNELS + channel] * weights[i];
-        }
-        result[(row * resized + column) * CHANNELS + channel] = sum;
+  const columns = listWeights(length, resized, filter);
+  for (let row = 0, target = 0; row < rows; row++) {
+    for (const { first, weights } of columns) {
+      let source = (row * length + first) * CHANNELS;
+      let [red, green, blue] = [0, 0, 0];
+      for (const weight of weights) {
+        red += values[source++] * weight;
+        green += values[source++] * weight;
+        blue += values[source++] * weight;
       }
+      result[target++] = red;
+      result[target++] = green;
+      result[target++] = blue;
     }
-  });
+  }
   return result;
 }
 
-// Swap rows and columns of `values` (side, width, 3).
-function transpose(values, rows, columns) {
-  const result = new Float32Array(values.length);
-  for (let row = 0; row < rows; row++) {
-    for (let column = 0; column < columns; column++) {
-      for (let channel = 0; channel < CHANNELS; channel++) {
-        result[(column * rows + row) * CHANNELS + channel] =
-          values[(row * columns + column) * CHANNELS + channel];
-      }
-    }
-  }
+// Resize the columns of `values` (length, columns, 3) to (resized, columns, 3) 32-bit floats.
+function resizeColumns(values, columns, length, resized, filter) {
+  const width = columns * CHANNELS;
+  const result = new Float32Array(resized * width);
+  const sums = new Float64Array(width);
+  listWeights(length, resized, filter).forEach(({ first, weights }, row) => {
+    sums.fill(0);
+    weights.forEach((weight, i) => {
+      const source = (first + i) * width;
+      for (let j = 0; j < width; j++) sums[j] += values[source + j] * weight;
+    });
+    result.set(sums, row * width);
+  });
   return result;
 }
 
@@ -88,8 +94,7 @@ export function cropAndResize({ data, width: side }, size, crop = 1, interpolati
   let values = data;
   if (resized !== side) {
     const wide = resizeRows(data, side, side, resized, filter); // (side, resized)
-    const tall = resizeRows(transpose(wide, side, resized), resized, side, resized, filter); // columns, rows
-    values = transpose(tall, resized, resized);
+    values = resizeColumns(wide, resized, side, resized, filter);
   }
   const result = new Uint8Array(size * size * CHANNELS);
   for (let row = 0; row < size; row++) {

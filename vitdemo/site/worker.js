@@ -17,6 +17,7 @@ const NOT_COMPUTED =
 const GZIP = [0x1f, 0x8b]; // first bytes; a server may unpack the file itself
 const images = new Map(); // path -> ImageBitmap
 const crops = new Map(); // text -> Uint8Array
+let square = { key: "", image: null }; // the last square
 const files = new Map(); // name -> promise of the bytes
 const sessions = new Map(); // name of a graph -> session, the latest last
 let runtime = null; // promise
@@ -117,16 +118,24 @@ function readSquare(bitmap, at) {
   context.drawImage(bitmap, left, top, side, side, 0, 0, side, side);
   const { data } = context.getImageData(0, 0, side, side); // 4 values per pixel
   const rgb = new Uint8Array(side * side * 3);
-  for (let i = 0; i < side * side; i++) rgb.set(data.subarray(4 * i, 4 * i + 3), 3 * i);
+  for (let source = 0, target = 0; source < data.length; source++) {
+    if (source % 4 < 3) rgb[target++] = data[source];
+  }
   return { data: rgb, width: side, height: side };
+}
+
+// The square of an image as models receive it, which models of several sizes share.
+function getSquare(path, at) {
+  const key = JSON.stringify([path, at]);
+  if (square.key !== key) square = { key, image: limitSquare(readSquare(images.get(path), at)) };
+  return square.image;
 }
 
 // The input of a graph.
 function getCrop(path, at, { size, crop, interpolation }) {
   const key = JSON.stringify([path, at, size, crop, interpolation]);
   if (!crops.has(key)) {
-    const square = limitSquare(readSquare(images.get(path), at));
-    crops.set(key, separateChannels(cropAndResize(square, size, crop, interpolation)));
+    crops.set(key, separateChannels(cropAndResize(getSquare(path, at), size, crop, interpolation)));
   }
   return crops.get(key);
 }
