@@ -14,6 +14,7 @@ const NOT_READ =
 const NOT_LOADED = "The model could not be loaded. Check the connection, then choose the image again.";
 const NOT_COMPUTED =
   "This browser cannot run the model, or has too little memory. Another browser may be able to.";
+const MAX_CROPS = 20;
 const GZIP = [0x1f, 0x8b]; // first bytes; a server may unpack the file itself
 const images = new Map(); // path -> ImageBitmap
 const crops = new Map(); // text -> Uint8Array
@@ -135,6 +136,7 @@ function getSquare(path, at) {
 function getCrop(path, at, { size, crop, interpolation }) {
   const key = JSON.stringify([path, at, size, crop, interpolation]);
   if (!crops.has(key)) {
+    if (crops.size >= MAX_CROPS) crops.clear();
     crops.set(key, separateChannels(cropAndResize(getSquare(path, at), size, crop, interpolation)));
   }
   return crops.get(key);
