@@ -61,6 +61,7 @@ def test_an_uploaded_test_set_is_evaluated_and_shown_in_all_sections(tab, archiv
     tab.set_viewport_size({"width": 390, "height": 844})
     assert fits_window(tab)
     tab.set_viewport_size({"width": 1366, "height": 768})
+    assert tab.locator("#results-sections").bounding_box()["y"] < 600
 
     tab.locator("#results-sections").get_by_role("tab", name="Confusion matrix").click()
     expect(tab.locator("#confusion-matrix")).to_contain_text("differences of percentages")

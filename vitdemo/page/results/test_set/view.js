@@ -9,6 +9,7 @@ import { SAME_MODEL } from "../../generated.js";
 import { CANCEL, fillPlural } from "../../texts.js";
 
 const TESTS = "results.tests";
+const ACCURACIES = "Accuracy of all models on both test sets";
 const MAX_FILES = 1000; // per folder; the server has the same limit
 
 // With a user's test set, compare the chosen model on both test sets; the user may choose another comparison.
@@ -44,14 +45,14 @@ const drawChosen = ({ name, summary, problems, comparison }, table, buttons) =>
       <span class="quiet">${summary}</span>
       ${problems.map((text) => markup`<p class="quiet">${text}</p>`)}
       <details class="accuracies" ?hidden=${!comparison.length}>
-        <summary>Accuracy of all models on both test sets</summary>${table}
+        <summary>${ACCURACIES}</summary>${table}
       </details>
       <div class="buttons">${buttons}</div>`;
 
 function createTestSet(element, { upload }) {
   const progress = createProgressLine("images");
   const table = document.createElement("div");
-  table.className = "article";
+  Object.assign(table, { className: "article", tabIndex: 0, role: "region", ariaLabel: ACCURACIES });
   const drawTable = createDocument(table);
   let drawn = null; // the last payload
   let running = false; // whether the evaluation runs
