@@ -19,7 +19,7 @@ def test_upload_moves_nothing_and_problems_look_like_notices(shared_page, photo)
     page.route("**/upload*", hold)
     before = answers.bounding_box()
     upload(page, photo)
-    expect(message).to_have_text("The image is uploading …")
+    expect(message).to_have_text("Reading the image …")
     assert answers.bounding_box() == before  # the message stays while the upload is held
     held[0].continue_()
     page.unroute("**/upload*")

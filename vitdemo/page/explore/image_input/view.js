@@ -23,7 +23,7 @@ function createSender(upload, showMessage) {
     if (blob.size > MAX_FILE_BYTES) {
       return showMessage(`The file is larger than ${MAX_FILE_BYTES / 1e6} MB. Choose a smaller file.`);
     }
-    showMessage("The image is uploading …", true);
+    showMessage("Reading the image …", true);
     try {
       const file = blob instanceof File ? blob : new File([blob], name, { type: blob.type });
       const { path } = await upload(file);
