@@ -24,6 +24,11 @@ NEEDED_PACKAGES = ("onnx", "onnxscript")
 INPUT_NAME, LOGITS_NAME, ATTENTION_NAME = "images", "logits", "attention_{}"
 
 
+def list_missing_packages() -> list[str]:
+    """Return the packages that the export needs and that are not installed."""
+    return [name for name in NEEDED_PACKAGES if importlib.util.find_spec(name) is None]
+
+
 class _LogitsAndAttention(nn.Module):
     """Model whose outputs are the logits (B, C), then the attention (B, H, N, N) of each layer."""
 
@@ -46,8 +51,7 @@ def export_onnx(run: Run, file: Path) -> Sequence[str]:
     is the logits. Raises `ModelError` if an optional package is missing, and `RunError` without
     weights.
     """
-    missing = [name for name in NEEDED_PACKAGES if importlib.util.find_spec(name) is None]
-    if missing:
+    if missing := list_missing_packages():
         raise ModelError(
             f"The export to ONNX needs the package{'s' if len(missing) > 1 else ''} "
             f"{' and '.join(missing)}: pip install {' '.join(missing)}."

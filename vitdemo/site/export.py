@@ -23,9 +23,9 @@ from vitdemo.page.image_sources import load_photo_groups
 from vitdemo.page.state_key import StateKey
 from vitdemo.page.state_keys import MODEL
 from vitdemo.page.view_state import ViewState, get_needs, needs
+from vitdemo.publishing.onnx_file import list_missing_packages
 from vitdemo.site import document
 from vitdemo.site.controls import list_controls
-from vitdemo.site.graphs import can_write_graphs
 from vitdemo.site.layout import CARDS, build_layout
 from vitdemo.site.record import NEEDS_DATASET, Recorder, Report
 from vitdemo.site.states import RECORDED_TASKS, list_images
@@ -70,7 +70,7 @@ def _write_site(folder: Path, roots: list[Path], report: Report) -> dict[str, in
     for view, task in RECORDED_TASKS.items():
         payloads = {**payloads, view: add_result(tasks[task], payloads[view])}
     recorded = {views[name]: None for name in places if views.get(name) in payloads}
-    graphs = dict(FEATURE.graphs) if can_write_graphs() else {}
+    graphs = dict(FEATURE.graphs) if not list_missing_packages() else {}
     payloads |= {name: add_need(payloads[name], MODEL) for name in graphs}
     description = page.bridge.description
     for name in graphs:

@@ -19,7 +19,6 @@ graph is the crop (3, S, S) uint8 of the model. `make_fx` records the operations
 because the same content is written only once. The packages onnx and onnxscript are optional.
 """
 
-import importlib.util
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -39,7 +38,6 @@ from vitdemo.page.view_state import ViewState
 from vitdemo.runs import Run
 from vitdemo.site.states import State
 
-NEEDED_PACKAGES = ("onnx", "onnxscript")
 FOLDER = "data/graphs"
 INPUT_NAME = "crop"
 MIN_SHARED_VALUES = 1024  # smaller constants remain in the graph
@@ -51,11 +49,6 @@ DECOMPOSITIONS = {
     )
 }
 Write = Callable[[str, str, bytes], str]  # folder, name, content -> name
-
-
-def can_write_graphs() -> bool:
-    """Return whether the optional packages are installed."""
-    return all(importlib.util.find_spec(name) for name in NEEDED_PACKAGES)
 
 
 class GraphWriter:
