@@ -38,7 +38,6 @@ from vitdemo.context import AppContext
 from vitdemo.errors import RunError
 from vitdemo.explain.checks import to_numpy
 from vitdemo.explain.image_trace import ImageTrace
-from vitdemo.explain.logit_lens import predict_after_layers
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import CachedFile, ImageFile, add_view, load_square, round_numbers
 from vitdemo.page.components import hash_name
@@ -51,8 +50,10 @@ from vitdemo.page.explore.attention_maps.tensors import (
     average_classifier_rows,
     compute_matrices,
     compute_outputs,
-    norm_weights,
+    follow_prediction,
     read_rollout_settings,
+    weigh_heads,
+    weigh_layers,
 )
 from vitdemo.page.feature import Feature, PageSetup
 from vitdemo.page.graph import Graph
@@ -116,10 +117,9 @@ def describe_prediction(context: AppContext, trace: ImageTrace) -> dict | None:
     if not classes:
         return None
     model = context.load_model(trace.run)
-    probabilities = to_numpy(predict_after_layers(model, trace.tokens[:, None])[:, 0])  # (L+1, C)
-    predicted = int(probabilities[-1].argmax())
-    shares = round_numbers(probabilities[:, predicted], PROBABILITY_DIGITS)
-    return {"class": classes[predicted], "shares": shares}
+    predicted, shares = follow_prediction(model, trace)
+    found = round_numbers(to_numpy(shares), PROBABILITY_DIGITS)
+    return {"class": classes[int(predicted)], "shares": found}
 
 
 def to_payload(trace: ImageTrace, settings: RolloutSettings) -> dict:
@@ -169,10 +169,12 @@ def norms_payload(context: AppContext, trace: ImageTrace) -> dict:
     except RunError as error:
         return {"sentence": str(error)}
     name = f"{file_prefix(trace)}-norms"
-    heads, summed = norm_weights(trace.attention, products)
+    heads = weigh_heads(trace.attention, products)
     return {
         **serve_set(name, heads, trace.classifier_rows),
-        "all": CachedFile(f"{name}-all.bin", lambda: pack_matrices(summed)),
+        "all": CachedFile(
+            f"{name}-all.bin", lambda: pack_matrices(weigh_layers(trace.attention, products))
+        ),
     }
 
 

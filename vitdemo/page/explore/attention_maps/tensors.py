@@ -77,11 +77,21 @@ def average_classifier_rows(heads: Tensor, classifier_rows: slice) -> Tensor:
     return heads[:, :, classifier_rows].mean(2, keepdim=True)
 
 
-def norm_weights(attention: Tensor, products: Tensor) -> tuple[Tensor, Tensor]:
-    """Return norm-weighted attention of each head (L, H, N, N) and of all heads (L, 1, N, N)."""
-    heads = norms.norms_to_weights(norms.head_norms(attention, products))
-    summed = norms.norms_to_weights(norms.summed_head_norms(attention, products))
-    return heads, summed[:, None]
+def weigh_heads(attention: Tensor, products: Tensor) -> Tensor:
+    """Return the norm-weighted attention (L, H, N, N) of each head."""
+    return norms.norms_to_weights(norms.head_norms(attention, products))
+
+
+def weigh_layers(attention: Tensor, products: Tensor) -> Tensor:
+    """Return the norm-weighted attention (L, 1, N, N) of all heads together."""
+    return norms.norms_to_weights(norms.summed_head_norms(attention, products))[:, None]
+
+
+def follow_prediction(model: nn.Module, trace: ImageTrace) -> tuple[Tensor, Tensor]:
+    """Return the index () of the predicted class, and its probability (L+1,) after each layer."""
+    probabilities = predict_after_layers(model, trace.tokens[:, None])[:, 0]  # (L+1, C)
+    predicted = probabilities[-1].argmax()
+    return predicted, probabilities.index_select(1, predicted[None])[:, 0]
 
 
 def compute_outputs(
@@ -100,16 +110,14 @@ def compute_outputs(
     }
     if state[keys.WANTS_NORMS]:
         products = norms.value_products(model, trace.tokens[:, None])[:, 0]
-        sets["norms"], summed = norm_weights(trace.attention, products)
-        outputs["norms.all"] = Matrices(summed)
+        sets["norms"] = weigh_heads(trace.attention, products)
+        outputs["norms.all"] = Matrices(weigh_layers(trace.attention, products))
     for path, matrices in sets.items():
         outputs[f"{path}.files"] = Matrices(matrices)
         rows = average_classifier_rows(matrices, trace.classifier_rows)
         outputs[f"{path}.rows"] = Matrices(rows)
     if run.classes:
-        probabilities = predict_after_layers(model, trace.tokens[:, None])[:, 0]  # (L+1, C)
-        predicted = probabilities[-1].argmax()
-        shares = probabilities.index_select(1, predicted[None])[:, 0]  # (L+1,)
+        predicted, shares = follow_prediction(model, trace)
         outputs["prediction.class"] = Choice(predicted, run.classes)
         outputs["prediction.shares"] = Numbers(shares, PROBABILITY_DIGITS)
     return outputs
