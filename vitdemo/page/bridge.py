@@ -41,6 +41,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import gradio as gr
 import numpy as np
@@ -71,6 +72,7 @@ from vitdemo.page.feature import (
     merge_features,
 )
 from vitdemo.page.gradio_patches import session_id
+from vitdemo.page.graph import Choice, Constant, Matrices, Output, Outputs, Pixels, Positions
 from vitdemo.page.image_sources import ImageRequest, PreparedImage, prepare_image
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
@@ -169,6 +171,37 @@ class Bridge(Channel):
 def round_numbers(values: np.ndarray, digits: int) -> list:
     """Return `values` as nested lists of numbers with at most `digits` decimals."""
     return values.astype(float).round(digits).tolist()
+
+
+def fill(data: dict, outputs: Outputs) -> dict:
+    """Write `outputs` into `data` by their paths, as `own_images.js` does, and return `data`."""
+    for path, output in outputs.items():
+        *parents, last = path.split(".")
+        place: Any = data
+        for name in parents:
+            place = place[int(name) if isinstance(place, list) else name]
+        place[int(last) if isinstance(place, list) else last] = convert_output(output)
+    return data
+
+
+def convert_output(output: Output) -> object:
+    """Return the part of a payload for an output of a function of tensors."""
+    if isinstance(output, Constant):
+        return output.value
+    is_float = output.values.is_floating_point()
+    values = (output.values.float() if is_float else output.values).cpu().numpy()
+    if isinstance(output, Pixels):
+        return ImageFile(np.ascontiguousarray(values.transpose(1, 2, 0)))
+    if isinstance(output, Matrices):
+        return NumbersFile(values, output.exact)
+    if isinstance(output, Positions):
+        return (np.argwhere(values) + 1).tolist()
+    if isinstance(output, Choice):
+        chosen = [output.choices[i] for i in values.flatten().tolist() if i >= 0]
+        return chosen if values.ndim else chosen[0]
+    if not is_float:
+        return values.tolist()
+    return round_numbers(values[~np.isnan(values)] if values.ndim == 1 else values, output.digits)
 
 
 def document_payload(blocks: Sequence[DocumentBlock]) -> list:

@@ -2,44 +2,62 @@
 
 A static site runs the graphs in the browser, so that users see the data of their own photos. The
 data have the form of the view's payload. The function returns only the parts that depend on the
-image, by their path:
+image or on the graph's inputs, by their path:
 
     {"prediction.class": Choice(index, run.classes), "distances": Numbers(distances, digits=4)}
 
 The other parts are those of any other image. Functions must not read the values of tensors, because
-the operations of one image are recorded for all images.
+the operations of one image are recorded for all images. `bridge.fill` and `own_images.js` write the
+outputs into data.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from torch import Tensor, nn
+import torch
+from torch import Tensor
 
-from vitdemo.page.view_state import ViewState
+from vitdemo.context import AppContext
+from vitdemo.page.state_key import StateKey
+from vitdemo.page.state_keys import IMAGE
 from vitdemo.runs import Run
 
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """Numbers of a payload, as nested lists with at most `digits` decimals."""
+    """Numbers of a payload, as nested lists with at most `digits` decimals.
+
+    In a vector, NaN is left out.
+    """
 
     values: Tensor
-    digits: int
+    digits: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """One of `choices` per index of `values`, a scalar or a vector."""
+    """One of `choices` per index of `values`, a scalar or a vector; -1 is left out."""
 
     values: Tensor
     choices: Sequence[str]
 
 
 @dataclass(frozen=True, eq=False)
-class Matrices:
-    """Matrices (L, M, R, C) of a payload: one file, or a list of files for equal parts of L."""
+class Positions:
+    """Positions [row, column], from 1, of the true elements of a bool matrix."""
 
     values: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Matrices:
+    """Matrices (L, M, R, C) of a payload: one file, or a list of files for equal parts of L.
+
+    The values are float16, or float32 if `exact`.
+    """
+
+    values: Tensor
+    exact: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,10 +67,58 @@ class Pixels:
     values: Tensor
 
 
+@dataclass(frozen=True)
+class Constant:
+    """A value that differs from the recorded value, and depends neither on image nor on inputs."""
+
+    value: object
+
+
 # The fields other than `values` do not depend on the image.
-Output = Numbers | Choice | Matrices | Pixels
-# Arguments: the model, its run, the view state, and the model's crop of the image (3, S, S) uint8.
-Compute = Callable[[nn.Module, Run, ViewState, Tensor], dict[str, Output]]
+Output = Numbers | Choice | Positions | Matrices | Pixels | Constant
+Outputs = dict[str, Output]
+# Arguments: the model's run, the view state, the model's crop of the image (3, S, S) uint8, and one
+# tensor for each input. A function that also changes controls returns outputs of data and controls.
+Compute = Callable[..., "Outputs | tuple[Outputs, Outputs]"]
+
+
+@dataclass(frozen=True)
+class Input:
+    """State key whose value is an input of a graph, so one graph holds for all its values.
+
+    `start` is the value in the recorded data that the outputs complete. `kind` says how
+    `own_images.js` encodes a value, and `make_sample` returns a tensor of the input's shape and
+    type:
+
+    - "class": index () of the class in the run's classes, or -1
+    - "number": float32 ()
+    - "heads": bool (L, H), True for the heads of a text such as "3.1 4.2"
+    - "photo": index () of the example photo, or -1
+    """
+
+    key: StateKey
+    kind: str
+    start: object
+    make_sample: Callable[[AppContext, Run], Tensor]
+
+
+def make_class_input(key: StateKey) -> Input:
+    return Input(key, "class", key.start, lambda context, run: torch.tensor(0))
+
+
+def make_number_input(key: StateKey, start: float) -> Input:
+    return Input(key, "number", start, lambda context, run: torch.tensor(1.0))
+
+
+def make_heads_input(key: StateKey) -> Input:
+    def make_sample(context: AppContext, run: Run) -> Tensor:
+        blocks = context.load_model(run).blocks
+        return torch.zeros(len(blocks), blocks[0].attn.num_heads, dtype=torch.bool)
+
+    return Input(key, "heads", key.start, make_sample)
+
+
+PHOTO = Input(IMAGE, "photo", None, lambda context, run: torch.tensor(0))
 
 
 @dataclass(frozen=True)
@@ -65,3 +131,4 @@ class Graph:
 
     compute: Compute
     models: str = ""
+    inputs: Sequence[Input] = ()

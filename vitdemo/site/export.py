@@ -27,7 +27,7 @@ from vitdemo.publishing.onnx_file import list_missing_packages
 from vitdemo.site import document
 from vitdemo.site.controls import list_controls
 from vitdemo.site.layout import CARDS, build_layout
-from vitdemo.site.record import NEEDS_DATASET, Recorder, Report
+from vitdemo.site.record import NEEDS_DATASET, Recorder, Report, describe_starts
 from vitdemo.site.states import RECORDED_TASKS, list_images
 
 SUMMARY = "Recorded results of {count} models: this site needs no server"
@@ -83,7 +83,8 @@ def _write_site(folder: Path, roots: list[Path], report: Report) -> dict[str, in
         "connection": "recorded",
         "places": places,
         "description": description,
-        "graphs": [*graphs],
+        "graphs": {name: describe_starts(graph) for name, graph in graphs.items()},
+        "photos": recorder.record_photos() if graphs else {},
         "image": list_images()[0],
         "tabs": page.tabs,
         "components": describe_components(recorder),

@@ -9,31 +9,38 @@ An entry of NAME.json:
     {"models": path of the list that has one element per graph, or "",
      "graphs": [{"run": name, "file": name, "weights": {file name: bytes, ...},
                  "size": S, "crop": float, "interpolation": str,
-                 "outputs": [{"path": path in the payload or in the element, "kind": str,
-                              and the constant fields of the output}, ...]}]}
+                 "inputs": [{"key": state key, "kind": str, "shape": [...], "type": str,
+                             "choices": [names] of the kinds "class" and "photo"}, ...],
+                 "outputs": [{"path": path in the payload or in the element, "part": "data" or
+                              "controls", "kind": str, and the constant fields of the output},
+                             ...]}]}
 
-All parts of the data that do not depend on the image are those of the recorded answer for the
-first photo. Without graphs, this answer is an error that holds for all images. The input of each
-graph is the crop (3, S, S) uint8 of the model. `make_fx` records the operations of a function of
-`vitdemo.page.graph`, and `torch.onnx` writes them as a graph. Graphs of a model share weights,
-because the same content is written only once. The packages onnx and onnxscript are optional.
+All parts of the data that do not depend on the image or on an input are those of the recorded
+answer for the first photo and the inputs' start values. Without graphs, this answer is an error
+that holds for all images. The first input of each graph is the crop (3, S, S) uint8 of the model.
+`make_fx` records the operations of a function of `vitdemo.page.graph`, and `torch.onnx` writes them
+as a graph. Graphs of a model share weights, because the same content is written only once. The
+packages onnx and onnxscript are optional.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
 from vitdemo.page import state_keys as keys
 from vitdemo.page.components import hash_name
-from vitdemo.page.graph import Graph, Matrices, Output
+from vitdemo.page.graph import Constant, Graph, Input, Matrices, Output, Outputs
+from vitdemo.page.image_sources import list_photos
 from vitdemo.page.view_state import ViewState
 from vitdemo.runs import Run
 from vitdemo.site.states import State
@@ -70,9 +77,8 @@ class GraphWriter:
             runs = self.context.classifier_runs()
         else:
             runs = [self.context.find_run(str(state[keys.MODEL.name]))]
-        options = {
-            key: state[key] for key in state if key not in (keys.IMAGE.name, keys.MODEL.name)
-        }
+        own = {keys.IMAGE.name, keys.MODEL.name, *(each.key.name for each in graph.inputs)}
+        options = {key: value for key, value in state.items() if key not in own}
         found = []
         for run in runs:
             key = name, run.name, repr(options)
@@ -91,16 +97,26 @@ class GraphWriter:
 
     def write_graph(self, run: Run, graph: Graph, state: ViewState) -> dict:
         """Record and write a graph, and return its entry. Raises `VitdemoError`."""
-        model = self.context.load_model(run)
         crop = torch.randint(256, (3, run.preprocessing.size, run.preprocessing.size))
-        crop = crop.to(torch.uint8)
-        with torch.no_grad():
-            outputs = graph.compute(model, run, state, crop)
+        samples = [each.make_sample(self.context, run) for each in graph.inputs]
+        tensors = crop.to(torch.uint8), *samples
+        compute = partial(graph.compute, self.context, run, state)
+        with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+            parts = divide_outputs(compute(*tensors))
             recorded = make_fx(
-                lambda crop: list_values(graph.compute(model, run, state, crop)), DECOMPOSITIONS
-            )(crop)
-        exported = export_graph(recorded, crop, [*outputs])
-        content, files = self.share_weights(run, exported)
+                lambda *tensors: list_tensors(divide_outputs(compute(*tensors))), DECOMPOSITIONS
+            )(*tensors)
+        recorded.graph.eliminate_dead_code()
+        recorded.recompile()
+        inputs = [describe_input(run, *pair) for pair in zip(graph.inputs, samples, strict=True)]
+        outputs = [
+            describe_output(path, part, each)
+            for part, outputs in parts.items()
+            for path, each in outputs.items()
+        ]
+        names = [INPUT_NAME, *(each["key"] for each in inputs)]
+        results = [name_output(each) for each in outputs if each["kind"] != "constant"]
+        content, files = self.share_weights(run, export_graph(recorded, tensors, names, results))
         return {
             "run": run.name,
             "file": self.write(FOLDER, hash_name(content, ".onnx"), content),
@@ -108,7 +124,8 @@ class GraphWriter:
             "size": run.preprocessing.size,
             "crop": run.preprocessing.crop,
             "interpolation": run.preprocessing.interpolation,
-            "outputs": [describe_output(path, each) for path, each in outputs.items()],
+            "inputs": inputs,
+            "outputs": outputs,
         }
 
     def share_weights(self, run: Run, model: Any) -> tuple[bytes, dict[str, int]]:
@@ -143,33 +160,61 @@ class GraphWriter:
         }
 
 
-def list_values(outputs: Mapping[str, Output]) -> tuple[Tensor, ...]:
-    """Return the tensors of `outputs`; files of matrices contain float16 (see `matrix_file`).
+def divide_outputs(found: Outputs | tuple[Outputs, Outputs]) -> dict[str, Outputs]:
+    """Return the outputs of a function of tensors, for the data and for controls."""
+    data, controls = found if isinstance(found, tuple) else (found, {})
+    return {"data": data, "controls": controls}
+
+
+def list_tensors(parts: Mapping[str, Outputs]) -> tuple[Tensor, ...]:
+    """Return the tensors of all outputs, as the browser needs them.
 
     The tensors are copies, since an output of a graph cannot be its input.
     """
+    found = [each for outputs in parts.values() for each in outputs.values()]
     return tuple(
-        each.values.half() if isinstance(each, Matrices) else each.values.clone()
-        for each in outputs.values()
+        each.values.half()  # files of matrices contain float16 (see `matrix_file`)
+        if isinstance(each, Matrices) and not each.exact
+        else each.values.clone()
+        for each in found
+        if not isinstance(each, Constant)
     )
 
 
-def describe_output(path: str, output: Output) -> dict:
-    """Return the path, the kind and the constant fields of an output."""
+def describe_input(run: Run, given: Input, sample: Tensor) -> dict:
+    """Return the key, the kind, the shape and the type of an input, and the choices of an index."""
+    found = {"key": given.key.name, "kind": given.kind, "shape": [*sample.shape]}
+    choices = {"class": run.classes, "photo": [*list_photos()]}.get(given.kind)
+    found["type"] = str(sample.dtype).removeprefix("torch.")
+    return found | ({"choices": [*choices]} if choices else {})
+
+
+def describe_output(path: str, part: str, output: Output) -> dict:
+    """Return the path, the part of the answer, the kind and the constant fields of an output."""
     constants = {each.name for each in fields(output)} - {"values"}
-    kind = {"path": path, "kind": type(output).__name__.lower()}
-    return kind | {name: getattr(output, name) for name in constants}
+    place = {"path": path, "part": part, "kind": type(output).__name__.lower()}
+    return place | {name: getattr(output, name) for name in constants}
 
 
-def export_graph(recorded: nn.Module, crop: Tensor, names: Sequence[str]) -> Any:
-    """Return the `onnx_ir.Model` of a module that `make_fx` has recorded."""
+def name_output(described: Mapping[str, str]) -> str:
+    """Return the name of an output in its graph."""
+    return f"{described['part']}.{described['path']}"
+
+
+def export_graph(
+    recorded: nn.Module, tensors: tuple[Tensor, ...], inputs: list[str], outputs: list[str]
+) -> Any:
+    """Return the `onnx_ir.Model` of a module that `make_fx` has recorded with `tensors`.
+
+    `inputs` and `outputs` are the names in the graph.
+    """
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # from packages that torch's exporter uses
         model = torch.onnx.export(
             recorded,
-            (crop,),
-            input_names=[INPUT_NAME],
-            output_names=names,
+            tensors,
+            input_names=inputs,
+            output_names=outputs,
             dynamo=True,
             optimize=False,  # so that constants remain the weights; the browser's runtime optimises
             verbose=False,

@@ -1,13 +1,15 @@
-// The data of views for the user's own images, which graphs compute in this browser: see graphs.py.
+// The data of views that graphs compute in this browser: see graphs.py. They show the user's own images, and states of the
+// example photos that were not recorded.
 import { showProgress } from "./progress.js";
 
+const OWN_PREFIX = "own-";
 const MAX_IMAGES = 3; // images that remain available for the button "back" of the browser
 const MAX_POSITIONS = 2; // positions of an image's square whose files remain in memory
 const NOT_AVAILABLE = "This image is no longer available. Choose it again.";
 const NOT_COMPUTED =
   "This site computes predictions and attention for your image, but not this result. The full version computes it.";
 const NO_WORKER = "This browser cannot run models on this page. Another browser, or the full version, can.";
-const MAGIC = "vdm1"; // see page/components/matrix_file.py
+const MAGIC = { Uint16Array: "vdm1", Float16Array: "vdm1", Float32Array: "vdf1" }; // see page/components/matrix_file.py
 
 // path -> { opened: promise of the worker's answer, url: of the image, files: URLs of computed files by position }
 const images = new Map();
@@ -42,9 +44,10 @@ function send(message) {
 
 // Keep an image of the user in the browser, and return its `path`.
 export function upload(file) {
-  const path = `own-${++count}`;
+  const path = `${OWN_PREFIX}${++count}`;
   images.set(path, { url: URL.createObjectURL(file), files: new Map(), opened: send({ open: file, path }) });
-  for (const [old, { url, files }] of [...images].slice(0, -MAX_IMAGES)) {
+  const own = [...images].filter(([name]) => name.startsWith(OWN_PREFIX));
+  for (const [old, { url, files }] of own.slice(0, -MAX_IMAGES)) {
     images.delete(old);
     send({ forget: old });
     [url, ...files.values()].flat().forEach((each) => URL.revokeObjectURL(each));
@@ -66,6 +69,15 @@ function listFiles({ files }, at) {
 
 export const isOwn = (image) => image?.source === "own";
 
+// Keep the example photo at `url`, unless it is kept, and return its `path`.
+export async function openPhoto({ source }, url) {
+  if (!images.has(source)) {
+    const file = await (await fetch(url)).blob();
+    images.set(source, { url, files: new Map(), opened: send({ open: file, path: source }) });
+  }
+  return source;
+}
+
 // Add a file to a list of URLs.
 function makeFile(urls, parts, type = "application/octet-stream") {
   const url = URL.createObjectURL(new Blob(parts, { type }));
@@ -75,21 +87,22 @@ function makeFile(urls, parts, type = "application/octet-stream") {
 
 const toBytes = ({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength);
 
-// A file of matrices (L, M, R, C) of float16 values: see page/components/matrix_file.py.
-function makeMatrixFile(urls, shape, bytes) {
+// A file of matrices (L, M, R, C): see page/components/matrix_file.py.
+function makeMatrixFile(urls, magic, shape, bytes) {
   const header = new DataView(new ArrayBuffer(4 + 4 * shape.length));
-  [...MAGIC].forEach((letter, i) => header.setUint8(i, letter.charCodeAt(0)));
+  [...magic].forEach((letter, i) => header.setUint8(i, letter.charCodeAt(0)));
   shape.forEach((each, i) => header.setUint32(4 + 4 * i, each, true));
   return makeFile(urls, [header, bytes]);
 }
 
 // One file, or as many files as the recorded value `before`, each with the same number of layers.
-function makeMatrixFiles(urls, { shape: [layers, ...rest], data }, before) {
-  const bytes = toBytes(data);
-  if (!Array.isArray(before)) return makeMatrixFile(urls, [layers, ...rest], bytes);
+function makeMatrixFiles(urls, { shape, data }, before) {
+  const [bytes, magic] = [toBytes(data), MAGIC[data.constructor.name]];
+  const [layers, ...rest] = [1, 1, 1, ...shape].slice(-4);
+  if (!Array.isArray(before)) return makeMatrixFile(urls, magic, [layers, ...rest], bytes);
   const size = bytes.length / before.length;
   return before.map((_, i) =>
-    makeMatrixFile(urls, [layers / before.length, ...rest], bytes.subarray(i * size, (i + 1) * size))
+    makeMatrixFile(urls, magic, [layers / before.length, ...rest], bytes.subarray(i * size, (i + 1) * size))
   );
 }
 
@@ -115,19 +128,38 @@ function arrangeValues(shape, data, convert) {
   );
 }
 
+const roundTo = (value, digits) => Math.round(value * 10 ** digits) / 10 ** digits;
+
+// Elements [row, column], from 1, of the true elements of a matrix.
+function listPositions({ shape: [, columns], data }) {
+  const found = [...data].flatMap((isTrue, i) => isTrue ? [i] : []);
+  return found.map((i) => [Math.floor(i / columns) + 1, i % columns + 1]);
+}
+
+// A vector without the values that are NaN or -1, or nested lists of the shape.
+const keep = ({ shape, data }, isKept) =>
+  shape.length === 1 ? { data: data.filter(isKept), shape: [data.filter(isKept).length] } : { shape, data };
+
 const writers = {
-  numbers: (_, { shape, data }, { digits }) =>
-    arrangeValues(shape, data, (value) => Math.round(value * 10 ** digits) / 10 ** digits),
-  choice: (_, { shape, data }, { choices }) => arrangeValues(shape, data, (index) => choices[Number(index)]),
+  constant: (_urls, _output, { value }) => value,
+  numbers(_, output, { digits }) {
+    const { shape, data } = keep(output, (value) => typeof value === "bigint" || !Number.isNaN(value));
+    return arrangeValues(shape, data, (value) => roundTo(Number(value), digits));
+  },
+  choice(_, output, { choices }) {
+    const { shape, data } = keep(output, (index) => index >= 0);
+    return arrangeValues(shape, data, (index) => choices[Number(index)]);
+  },
+  positions: (_, output) => listPositions(output),
   matrices: (urls, output, _, before) => makeMatrixFiles(urls, output, before),
   pixels: (urls, output) => makePicture(urls, output),
 };
 
-// Write the outputs of a graph into a copy of recorded data.
-async function fill(data, urls, { outputs }, found) {
-  const filled = structuredClone(data);
-  for (const [i, { path, kind, ...constants }] of outputs.entries()) {
-    const names = path.split(".");
+// Write the outputs of a graph into a copy of the recorded answer, or of the data of one model.
+async function fill(answer, urls, { outputs }, found) {
+  const filled = structuredClone(answer);
+  for (const [i, { part, path, kind, ...constants }] of outputs.entries()) {
+    const names = [part, ...path.split(".")];
     const last = names.pop();
     const place = names.reduce((each, name) => each[name], filled);
     place[last] = await writers[kind](urls, found[i], constants, place[last]);
@@ -135,9 +167,31 @@ async function fill(data, urls, { outputs }, found) {
   return filled;
 }
 
-async function runGraph(graph, path, at) {
+function encodeHeads({ shape: [layers, heads] }, text) {
+  const mask = Array(layers * heads).fill(0);
+  for (const [layer, head] of text.split(" ").map((pair) => pair.split(".").map(Number))) {
+    if (layer <= layers && head <= heads) mask[(layer - 1) * heads + head - 1] = 1;
+  }
+  return mask;
+}
+
+// The values of the tensor of an input, for the value of its state key.
+const encoders = {
+  class: ({ choices }, value) => [choices.indexOf(value)],
+  number: (_, value) => [value ?? 0],
+  heads: encodeHeads,
+  photo: ({ choices }, { source }) => [choices.indexOf(source)],
+};
+
+async function runGraph(graph, { path, at }, values) {
   const root = new URL("data/graphs/", document.baseURI).href;
-  const { outputs, error } = await send({ run: graph, path, at, root });
+  const inputs = graph.inputs.map(({ key, kind, type, shape, ...constants }) => ({
+    name: key,
+    type,
+    shape,
+    data: encoders[kind]({ shape, ...constants }, values[key]),
+  }));
+  const { outputs, error } = await send({ run: graph, path, at, root, inputs });
   if (error) throw new Error(error);
   loaded.add(graph.run);
   return outputs;
@@ -147,12 +201,12 @@ const formatSize = ({ weights }) =>
   `${(Object.values(weights).reduce((sum, each) => sum + each, 0) / 1e6).toFixed(0)} MB`;
 
 // Data with a list that has one element per model: only loaded models compute, and the chosen one is loaded.
-async function computeList(data, { graphs, models: place }, urls, { path, at }, model) {
-  const now = graphs.filter((graph) => graph.run === model || loaded.has(graph.run));
+async function computeList({ data }, { graphs, models: place }, urls, image, values) {
+  const now = graphs.filter((graph) => graph.run === values.model || loaded.has(graph.run));
   const found = [];
   for (const graph of now) {
-    const recorded = data[place].find((each) => each.run === graph.run);
-    found.push(await fill(recorded, urls, graph, await runGraph(graph, path, at)));
+    const recorded = { data: data[place].find((each) => each.run === graph.run) };
+    found.push((await fill(recorded, urls, graph, await runGraph(graph, image, values))).data);
   }
   const others = graphs.filter((graph) => !now.includes(graph));
   const list = others.map((graph) => `${graph.run} (${formatSize(graph)})`).join(", ");
@@ -166,24 +220,22 @@ async function computeImage(data, image) {
   return { data: { ...data, image: { url: image.url }, size, description: "Your photo.", label: null } };
 }
 
-// Return the answer of a view for an own image. `recorded` is the answer for the first photo, in the same state otherwise.
-// `entry` describes the graphs of the view, or is undefined.
-export async function compute(name, value, model, recorded, entry) {
-  const image = images.get(value.path);
-  if (!image) return { error: NOT_AVAILABLE };
-  if (name === "image_input") return computeImage(recorded.data, image);
+// Return the answer of a view for an image that is kept. `values` are the values of its state keys, and `recorded` is the
+// answer for the first photo and the start values of inputs, in the same state otherwise. `entry` describes the graphs of
+// the view, or is undefined.
+export async function compute(name, image, values, recorded, entry) {
+  const known = images.get(image.path);
+  if (!known) return { error: NOT_AVAILABLE };
+  if (name === "image_input") return computeImage(recorded.data, known);
   if (!entry || (!entry.graphs.length && !recorded.error)) return { error: NOT_COMPUTED };
   if (recorded.error) return recorded;
   try {
-    const urls = listFiles(image, value.at);
+    const urls = listFiles(known, image.at);
     if (entry.models) {
-      return { ...recorded, data: await computeList(recorded.data, entry, urls, value, model) };
+      return { ...recorded, data: await computeList(recorded, entry, urls, image, values) };
     }
     const [graph] = entry.graphs;
-    return {
-      ...recorded,
-      data: await fill(recorded.data, urls, graph, await runGraph(graph, value.path, value.at)),
-    };
+    return await fill(recorded, urls, graph, await runGraph(graph, image, values));
   } catch (error) {
     return { error: error.message };
   }

@@ -6,6 +6,7 @@
                               form of `serialise_payload`
     data/files/NAME           files of payloads
     data/graphs/              see `graphs.py`
+    data/photos/NAME          example photos, which graphs read
 
 The payload functions of the page compute all data. `states.py` lists the recorded states.
 """
@@ -24,6 +25,7 @@ from vitdemo.page.bridge import compute_view, describe_depth, list_new_models
 from vitdemo.page.components import NamedFile, hash_name, serialise_payload
 from vitdemo.page.feature import Payload
 from vitdemo.page.graph import Graph
+from vitdemo.page.image_sources import list_photos
 from vitdemo.page.state_keys import IMAGE, MODEL
 from vitdemo.page.view_state import get_needs
 from vitdemo.site.graphs import FOLDER, GraphWriter
@@ -83,14 +85,27 @@ class Recorder:
         lister = StateLister(self.context, starts)
         for name, graph in graphs.items():
             needed = get_needs(payloads[name]).watched
-            states = [each for each in lister.list_states(needed) if each[IMAGE.name] == image]
+            starts = describe_starts(graph) | {IMAGE.name: image}
+            states = [
+                each
+                for each in lister.list_states(needed)
+                if all(each[key] == value for key, value in starts.items())
+            ]
             entries = {}
             for i, state in enumerate(states):
                 report(f"graphs of {name}", i, len(states))
-                key = format_state([None if k is IMAGE else state[k.name] for k in needed])
+                key = format_state([None if k.name in starts else state[k.name] for k in needed])
                 found = writer.list_graphs(name, graph, state)
                 entries[key] = {"models": graph.models, "graphs": found}
             self.write(FOLDER, f"{name}.json", orjson.dumps(entries))
+
+    def record_photos(self) -> dict[str, str]:
+        """Write the files of the example photos, which graphs read, and return the paths."""
+        files = {source: Path(file) for source, file in list_photos().items()}
+        return {
+            source: f"data/photos/{self.write('data/photos', file.name, file.read_bytes())}"
+            for source, file in files.items()
+        }
 
     def compute(self, payload: Payload, state: State) -> bytes:
         """Return the answer of a payload function as JSON, in which files have a URL."""
@@ -128,6 +143,11 @@ class Recorder:
             "models": models,
             "depths": {name: describe_depth(self.context, {"model": name}) for name in names},
         }
+
+
+def describe_starts(graph: Graph) -> State:
+    """Return the values of the inputs of `graph` in the recorded data, by key."""
+    return {each.key.name: each.start for each in graph.inputs if each.key is not IMAGE}
 
 
 def replace_missing(value: object) -> object:

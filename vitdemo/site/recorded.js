@@ -12,7 +12,7 @@ export const completeUrls = ({ text, files }) => ({
   files: files.map(({ url }) => ({ url: new URL(url, document.baseURI).href })),
 });
 
-const { models, depths, image, graphs, description } = JSON.parse(
+const { models, depths, image, graphs, photos, description } = JSON.parse(
   document.querySelector("#site").textContent,
 );
 const loaded = new Map(); // URL -> promise of its JSON
@@ -50,36 +50,49 @@ const combined = { training_curves: joinCurves, training_runs: ([{ data }]) => (
 const formatState = (values) =>
   JSON.stringify(values.map((value) => Array.isArray(value) ? [...value].sort() : value));
 
-// Return the recorded answer of the view `name`. `key` is the JSON of a version and of the values of its state keys.
+// Return the recorded answer of the view `name` for the `values` of its state keys, or null.
+async function findRecorded(name, values) {
+  const answers = await load(`data/${name}.json`);
+  const get = (wanted) => answers["*"] ?? answers[formatState(wanted)];
+  const parts = combined[name] && !get(values) ? values[0].map((run) => [[run]]) : [values];
+  const paths = parts.map(get);
+  if (!paths.length || !paths.every(Boolean)) return null;
+  const found = await Promise.all(paths.map((path) => load(`data/answers/${path}`)));
+  const answer = found.map((value) => parsePayload({ value: completeUrls(value) }));
+  return answer.length > 1 ? combined[name](answer, values[0]) : answer[0];
+}
+
+// Return the answer that graphs compute, or null if the view has no graphs for the state.
+async function findComputed(name, values) {
+  const needed = description.needs[name];
+  const change = (changes) => needed.map((key, i) => key in changes ? changes[key] : values[i]);
+  const state = Object.fromEntries(needed.map((key, i) => [key, values[i]]));
+  const isOwn = ownImages.isOwn(state.image);
+  if (!isOwn && !(name in graphs)) return null;
+  const recorded = await findRecorded(name, change({ ...graphs[name], image }));
+  if (!recorded) return null;
+  const entries = name in graphs ? await load(`data/graphs/${name}.json`) : {};
+  const inputs = Object.fromEntries(Object.keys(graphs[name] ?? {}).map((key) => [key, null]));
+  const entry = entries[formatState(change({ ...inputs, image: null }))];
+  if (isOwn) return ownImages.compute(name, state.image, state, recorded, entry);
+  if (!entry?.graphs.length) return null;
+  const path = await ownImages.openPhoto(state.image, photos[state.image.source]);
+  return ownImages.compute(name, { ...state.image, path }, state, recorded, entry);
+}
+
+// Return the answer of the view `name`. `key` is the JSON of a version and of the values of its state keys.
 async function find(name, key) {
   try {
-    const [, ...state] = JSON.parse(key);
-    const index = state.findIndex(ownImages.isOwn);
-    if (index >= 0) return await findOwn(name, state, index);
-    const answers = await load(`data/${name}.json`);
-    const get = (wanted) => answers["*"] ?? answers[formatState(wanted)];
-    const parts = combined[name] && !get(state) ? state[0].map((run) => [[run]]) : [state];
-    const paths = parts.map(get);
-    if (!paths.length || !paths.every(Boolean)) return { error: NOT_RECORDED };
-    const values = await Promise.all(paths.map((path) => load(`data/answers/${path}`)));
-    const found = values.map((value) => parsePayload({ value: completeUrls(value) }));
-    return found.length > 1 ? combined[name](found, state[0]) : found[0];
+    const [, ...values] = JSON.parse(key);
+    const isOwn = values.some(ownImages.isOwn);
+    return (!isOwn && await findRecorded(name, values)) || await findComputed(name, values) || { error: NOT_RECORDED };
   } catch {
     return { error: NOT_LOADED };
   }
 }
 
-// The answer for an own image, which is at the position `index` of the state's values.
-async function findOwn(name, state, index) {
-  const changeImage = (value) => state.map((each, i) => i === index ? value : each);
-  const entries = graphs.includes(name) ? await load(`data/graphs/${name}.json`) : {};
-  const model = state[description.needs[name].indexOf("model")];
-  const recorded = await find(name, JSON.stringify([0, ...changeImage(image)]));
-  return ownImages.compute(name, state[index], model, recorded, entries[formatState(changeImage(null))]);
-}
-
 export const isPrivate = true;
-export const upload = graphs.length ? ownImages.upload : undefined;
+export const upload = Object.keys(graphs).length ? ownImages.upload : undefined;
 
 export async function ask({ id, state, views }) {
   const entries = Object.entries(views).map(async ([name, key]) => [name, { ...await find(name, key), key }]);

@@ -2,8 +2,9 @@
 //
 //   { id, open: file, path }           -> { id, size: [width, height] }
 //   { id, forget: path }               -> { id }
-//   { id, run: graph, path, at, root } -> { id, outputs: [{ shape, data }, ...] }; `at` is the position of the square
+//   { id, run: graph, path, at, root, inputs } -> { id, outputs: [{ shape, data } or null, ...] }
 //
+// `at` is the position of the square. An input is { name, type, shape, data }. Constant outputs are null.
 // Every answer may be { id, error: text } instead. While files are loaded, the page also receives { name, loaded, size }.
 import { cropAndResize, findSquare, limitSquare, separateChannels } from "./pixels.js";
 import * as ort from "./vendor/ort.wasm.min.mjs";
@@ -142,12 +143,16 @@ function getCrop(path, at, { size, crop, interpolation }) {
   return crops.get(key);
 }
 
-async function runGraph(graph, path, at, root) {
+const toBigInts = (values) => BigInt64Array.from(values, BigInt);
+const toArray = { int64: toBigInts, float32: Float32Array.from.bind(Float32Array), bool: Uint8Array.from.bind(Uint8Array) };
+
+async function runGraph(graph, { path, at, root, inputs }) {
   const crop = new ort.Tensor("uint8", getCrop(path, at, graph), [3, graph.size, graph.size]);
   const session = await getSession(graph, root);
-  const found = await session.run({ crop });
-  const outputs = graph.outputs.map(({ path }) => found[path]);
-  return { outputs: outputs.map(({ dims, data }) => ({ shape: [...dims], data })) };
+  const tensors = inputs.map(({ name, type, shape, data }) => [name, new ort.Tensor(type, toArray[type](data), shape)]);
+  const found = await session.run({ crop, ...Object.fromEntries(tensors) });
+  const outputs = graph.outputs.map(({ part, path }) => found[`${part}.${path}`]);
+  return { outputs: outputs.map((each) => each ? { shape: [...each.dims], data: each.data } : null) };
 }
 
 function removeImage(path) {
@@ -160,7 +165,7 @@ function removeImage(path) {
 const answer = (message) => {
   if (message.open) return open(message.open, message.path);
   if (message.forget) return removeImage(message.forget);
-  return runGraph(message.run, message.path, message.at, message.root);
+  return runGraph(message.run, message);
 };
 
 let last = Promise.resolve(); // a session can run only once at a time

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from vitdemo.context import trace_model
+from vitdemo.context import AppContext, trace_model
 from vitdemo.errors import VitdemoError
 from vitdemo.explain import norms, statistics
 from vitdemo.explain.attention import rollout_steps
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.explain.logit_lens import predict_after_layers
 from vitdemo.page import state_keys as keys
-from vitdemo.page.graph import Choice, Matrices, Numbers, Output, Pixels
+from vitdemo.page.graph import Choice, Matrices, Numbers, Outputs, Pixels
 from vitdemo.page.view_state import ViewState
 from vitdemo.runs import Run
 
@@ -94,16 +94,15 @@ def follow_prediction(model: nn.Module, trace: ImageTrace) -> tuple[Tensor, Tens
     return predicted, probabilities.index_select(1, predicted[None])[:, 0]
 
 
-def compute_outputs(
-    model: nn.Module, run: Run, state: ViewState, crop: Tensor
-) -> dict[str, Output]:
+def compute_outputs(context: AppContext, run: Run, state: ViewState, crop: Tensor) -> Outputs:
     """Compute the data of the view that depend on the image: see `page.graph`."""
+    model = context.load_model(run)
     trace = trace_model(model, run, None, run.preprocessing(crop[None]))
     settings = read_rollout_settings(state, trace.num_layers)
     layout = trace.grid, trace.num_prefix_tokens
     distances = statistics.mean_attention_distance(trace.attention, *layout)
     sets = {f"sets.{key}": found for key, found in compute_matrices(trace, settings).items()}
-    outputs: dict[str, Output] = {
+    outputs: Outputs = {
         "distances": Numbers(distances, STATISTICS_DIGITS),
         "entropies": Numbers(statistics.entropy(trace.attention), STATISTICS_DIGITS),
         "seen": Pixels(crop),

@@ -9,7 +9,7 @@ On a static site, the payload of an own image also has "offer", which names the 
 loaded.
 """
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitdemo.context import AppContext, Prediction, read_test_accuracy
 from vitdemo.metrics import top_k_classes
@@ -19,7 +19,7 @@ from vitdemo.models import features_and_logits
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import load_square, round_numbers
 from vitdemo.page.feature import Feature
-from vitdemo.page.graph import Choice, Graph, Numbers, Output
+from vitdemo.page.graph import Choice, Graph, Numbers, Outputs
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
 from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
@@ -39,13 +39,12 @@ def payload(context: AppContext, state: ViewState) -> dict:
     return to_payload(predictions, problems, image.info.get(TRUE_CLASS_KEY))
 
 
-def compute_outputs(
-    model: nn.Module, run: Run, state: ViewState, crop: Tensor
-) -> dict[str, Output]:
+def compute_outputs(context: AppContext, run: Run, state: ViewState, crop: Tensor) -> Outputs:
     """Compute the parts of `describe_prediction` that depend on the image: see `page.graph`."""
+    model = context.load_model(run)
     features, logits = features_and_logits(model, run.preprocessing(crop[None]))
     values, indices = logits[0].softmax(0).topk(min(NUM_CARD_CLASSES, len(run.classes)))
-    outputs: dict[str, Output] = {
+    outputs: Outputs = {
         "classes": Choice(indices, run.classes),
         "probabilities": Numbers(values, PROBABILITY_DIGITS),
     }
