@@ -102,18 +102,19 @@ def test_knockout_names_the_layers_and_the_new_prediction(call):
         "depth": 3,
         "special_tokens": ["class token"],
         "predicted": ["a", "g"],
-        "probability": 0.4,
-        "rows": [["a", 0.5, 0.1], ["g", 0.02, 0.4]],
+        "classes": ["a", "g"],
+        "before": [0.5, 0.02],
+        "now": [0.1, 0.4],
     }
     prediction, card, caveat = call(KNOCKOUT, "listBlocks", result)
     assert prediction["text"] == "vit now predicts g (40.0%)."
     assert card["title"] == "The class token cannot attend to patches in layers 1 to 2"
-    assert card["rows"] == result["rows"] and "may cause part of the change" in caveat["text"]
+    assert card["now"] == result["now"] and "may cause part of the change" in caveat["text"]
     registers = [f"register {i}" for i in range(1, 7)]
     several = {**result, "layers": [1, 3], "special_tokens": ["class token", *registers]}
     _, card, description, _ = call(KNOCKOUT, "listBlocks", several | {"predicted": ["g", "g"]})
     assert card["title"] == "No special token can attend to patches in all 3 layers"
     assert "7 special tokens: the class token, and register 1, " in description["text"]
     assert "register 5, …. The attention" in description["text"]
-    (message,) = call(KNOCKOUT, "listBlocks", {**result, "layers": None})
+    (message,) = call(KNOCKOUT, "listBlocks", {**result, "layers": []})
     assert message["text"].startswith("No layer is blocked.")

@@ -138,7 +138,7 @@ def load_head_means(
         def pixels() -> Tensor:
             return torch.cat([context.prepare_input(run.preprocessing, photos[i])[1] for i in of])
 
-        mean_of = f"{len(of)} photos, because no test images are available"
+        mean_of = describe_photo_means(len(of))
     else:
         pixels = partial(run.preprocessing, sample.images.to(context.device))
         of, mean_of = context.open_dataset(), f"{len(sample)} test images"
@@ -147,6 +147,28 @@ def load_head_means(
         key, lambda: head_ablation.compute_head_means(model, pixels())
     )
     return means, mean_of
+
+
+def describe_photo_means(count: int) -> str:
+    return f"{count} photos, because no test images are available"
+
+
+@torch.inference_mode(False)
+@torch.no_grad()
+def compute_photo_outputs(context: AppContext, run: Run) -> list[Tensor]:
+    """Return the outputs (n, H, N, D/H) of heads for n example photos, for each of L layers.
+
+    The values have the precision of float16, and are cached.
+    """
+    model = context.load_model(run)
+
+    def compute() -> list[Tensor]:
+        photos = context.cache.call(_load_example_squares)
+        crops = [context.prepare_input(run.preprocessing, each)[1].clone() for each in photos]
+        outputs = [head_ablation.compute_head_means(model, each) for each in crops]  # n of L
+        return [torch.stack(each).half().float() for each in zip(*outputs, strict=True)]
+
+    return context.cache.get_or_compute((compute_photo_outputs, run), compute)
 
 
 def _load_example_squares() -> list[Image.Image]:

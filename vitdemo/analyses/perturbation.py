@@ -8,23 +8,34 @@ The image is changed before any model's preprocessing, so all models receive the
 Letters: L layers, H heads, C classes, P patches.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from PIL import Image
+from torch import Tensor
 
-from vitdemo.analyses.class_attribution import compute_class_attribution
+from vitdemo.analyses.class_attribution import (
+    compute_class_attribution,
+    load_summaries,
+    sort_by_measured_score,
+)
 from vitdemo.context import AppContext
 from vitdemo.data import image_files
 from vitdemo.data.perturb.changes import PIECE_CHOICES
 from vitdemo.explain import norms
 from vitdemo.explain.attention import rollout_steps
-from vitdemo.explain.attributions import AttributionMethod, compute_ranking_values
+from vitdemo.explain.attributions import (
+    AttributionMethod,
+    compute_ranking_values,
+    list_methods,
+)
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.runs import Run
 
+NORM_SOURCES = ("norm", "norm-head")
 # The canvas side is a multiple of this number, and therefore of every number in `PIECE_CHOICES`.
 CANVAS_MULTIPLE = PIECE_CHOICES[-1]
 
@@ -45,10 +56,11 @@ class PredictionChange:
     def class_after(self) -> str:
         return self.run.classes[int(self.after.argmax())]
 
-    def top_classes(self) -> list[int]:
-        """Return the three most probable classes before the change, then those after the change."""
-        first, then = (np.argsort(-row, kind="stable")[:3] for row in (self.before, self.after))
-        return list(dict.fromkeys([*first.tolist(), *then.tolist()]))
+
+def get_canvas_side(context: AppContext, side: float = math.inf) -> int:
+    """Return the side of the canvas for an image of `side` pixels."""
+    largest = max((run.preprocessing.size for run in context.trained_runs()), default=32)
+    return -(-max(min(side, largest), 32) // CANVAS_MULTIPLE) * CANVAS_MULTIPLE
 
 
 def make_canvas(context: AppContext, image: Image.Image) -> Image.Image:
@@ -57,9 +69,7 @@ def make_canvas(context: AppContext, image: Image.Image) -> Image.Image:
     Its side is at most the side of the largest model input, rounded up to a multiple of
     `CANVAS_MULTIPLE`. An image that already has this side, such as a CIFAR-10 image, is unchanged.
     """
-    largest = max((run.preprocessing.size for run in context.trained_runs()), default=32)
-    side = max(min(*image.size, largest), 32)
-    side = -(-side // CANVAS_MULTIPLE) * CANVAS_MULTIPLE
+    side = get_canvas_side(context, min(image.size))
     if image.size == (side, side):
         return image
     return context.cache.call(image_files.crop_and_resize, image, side)
@@ -90,12 +100,8 @@ def compute_ranking_maps(trace: ImageTrace) -> dict[str, np.ndarray]:
 
     "mean" is the mean of the heads in the layer, "rollout" the rollout up to the layer.
     """
-    layers = range(1, trace.num_layers + 1)
-    steps = rollout_steps(trace.attention[:, None], num_prefix_tokens=trace.num_prefix_tokens)
-    return {
-        "mean": np.stack([trace.head_maps(layer).mean(0) for layer in layers]),
-        "rollout": trace.classifier_maps(steps[:, 0]),
-    }
+    found = {source: select_matrices(trace, source) for source in ("mean", "rollout")}
+    return {source: trace.classifier_maps(matrices) for source, matrices in found.items()}
 
 
 def compute_maps_of_source(
@@ -103,19 +109,41 @@ def compute_maps_of_source(
 ) -> np.ndarray:
     """Return the maps (L, rows, columns) of all layers that the section Attention calls `source`.
 
-    `source` is "mean", "rollout", "head", "norm" (norm-weighted, all heads) or "norm-head"; `head`
-    (from 1) is clamped to the model's heads. Raises `RunError` for norm-weighted attention of an
-    unsupported model.
+    See `select_matrices` for `source` and `head`. Raises `RunError` for norm-weighted attention of
+    an unsupported model.
     """
-    if source in ("mean", "rollout"):
-        return compute_ranking_maps(trace)[source]
+    products = context.value_products(trace) if source in NORM_SOURCES else None
+    return trace.classifier_maps(select_matrices(trace, source, torch.tensor(head), products))
+
+
+def select_matrices(
+    trace: ImageTrace, source: str, head: Tensor | None = None, products: Tensor | None = None
+) -> Tensor:
+    """Return the matrices (L, N, N) of all layers that the section Attention calls `source`.
+
+    `source` is "mean", "rollout", "head", "norm" (norm-weighted, all heads) or "norm-head". `head`
+    (), from 1, is clamped to the model's heads. `products` are the value products of the sources
+    `NORM_SOURCES`. No values are read, so the function can be recorded as a graph.
+    """
     weights = trace.attention  # (L, H, N, N)
+    if source == "mean":
+        return weights.mean(1)
+    if source == "rollout":
+        options = {"num_prefix_tokens": trace.num_prefix_tokens}
+        return rollout_steps(weights[:, None], **options)[:, 0]
     if source == "norm":
-        summed = norms.summed_head_norms(weights, context.value_products(trace))
-        return trace.classifier_maps(norms.norms_to_weights(summed))
+        return norms.norms_to_weights(norms.summed_head_norms(weights, products))
     if source == "norm-head":
-        weights = norms.norms_to_weights(norms.head_norms(weights, context.value_products(trace)))
-    return trace.classifier_maps(weights[:, min(head, weights.shape[1]) - 1])
+        weights = norms.norms_to_weights(norms.head_norms(weights, products))
+    index = head.round().long().clamp(1, weights.shape[1]) - 1
+    return weights.index_select(1, index.view(1).to(weights.device))[:, 0]
+
+
+def choose_ranked_method(context: AppContext, run: Run) -> AttributionMethod:
+    """Return the fast attribution method with the highest mean score."""
+    methods = list_methods(context.load_model(run))
+    ranked = sort_by_measured_score(methods, load_summaries(context, run))
+    return next(each for each in ranked if not each.is_slow)
 
 
 def compute_ranked_map(
@@ -125,8 +153,9 @@ def compute_ranked_map(
 
     The map is (rows, columns). Raises `RunError` for a model without classes.
     """
+    method = choose_ranked_method(context, run)
     found = compute_class_attribution(context, run, image, include_slow=False)
-    best = next(each for each in found.maps if not each.method.is_slow)
+    best = next(each for each in found.maps if each.method is method)
     model, (_, pixels) = context.load_model(run), context.prepare_input(run.preprocessing, image)
     values = torch.from_numpy(best.values)[None]
     ranking = compute_ranking_values(best.method.name, model, pixels, values, found.target)
@@ -138,5 +167,10 @@ def rank_patches(maps: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
 
     If `grid` is different from the grid of the maps, the maps are averaged over each patch.
     """
-    values = F.adaptive_avg_pool2d(torch.from_numpy(maps), grid).flatten(1)  # (L, P)
-    return values.argsort(descending=True, stable=True).numpy()
+    return sort_patches(torch.from_numpy(maps), grid).numpy()
+
+
+def sort_patches(maps: Tensor, grid: tuple[int, int]) -> Tensor:
+    """Compute `rank_patches` with tensors."""
+    values = F.adaptive_avg_pool2d(maps, grid).flatten(1)  # (L, P)
+    return values.argsort(descending=True, stable=True)

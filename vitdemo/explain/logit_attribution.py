@@ -51,7 +51,7 @@ class Contributions:
 
 
 def compute_contributions(
-    model: nn.Module, tokens: Tensor, classes: Sequence[int]
+    model: nn.Module, tokens: Tensor, classes: Sequence[int] | Tensor
 ) -> Contributions:
     """Compute the contributions to the logits of K `classes` for one image.
 
@@ -99,7 +99,7 @@ def _attention_contributions(
 
 
 def _linearise_classifier(
-    model: nn.Module, x: Tensor, classes: Sequence[int]
+    model: nn.Module, x: Tensor, classes: Sequence[int] | Tensor
 ) -> tuple[Tensor, Tensor]:
     """Return the linear function from the tokens `x` (R, D) after the last block to K logits.
 
@@ -117,7 +117,7 @@ def _linearise_classifier(
             f"Cannot decompose {type(model).__name__}: its classifier head reads both the class "
             "token and the mean of the patches."
         )
-    chosen = torch.as_tensor(list(classes), device=x.device)
+    chosen = torch.as_tensor(classes, device=x.device)
     weight = torch.stack([upcast(head.weight[chosen]) for head in heads], dim=1) / len(heads)
     biases = [upcast(head.bias[chosen]) for head in heads if head.bias is not None]
     constant = sum(biases) / len(heads)

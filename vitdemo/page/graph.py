@@ -17,7 +17,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from vitdemo.analyses.class_attribution import choose_first_map
 from vitdemo.context import AppContext
+from vitdemo.explain.checks import require_attention
 from vitdemo.page.state_key import StateKey
 from vitdemo.page.state_keys import IMAGE
 from vitdemo.runs import Run
@@ -74,8 +76,15 @@ class Constant:
     value: object
 
 
+@dataclass(frozen=True, eq=False)
+class Hidden:
+    """A tensor that is not part of the payload: see `Graph.changes`."""
+
+    values: Tensor
+
+
 # The fields other than `values` do not depend on the image.
-Output = Numbers | Choice | Positions | Matrices | Pixels | Constant
+Output = Numbers | Choice | Positions | Matrices | Pixels | Constant | Hidden
 Outputs = dict[str, Output]
 # Arguments: the model's run, the view state, the model's crop of the image (3, S, S) uint8, and one
 # tensor for each input. A function that also changes controls returns outputs of data and controls.
@@ -93,6 +102,7 @@ class Input:
     - "class": index () of the class in the run's classes, or -1
     - "number": float32 ()
     - "heads": bool (L, H), True for the heads of a text such as "3.1 4.2"
+    - "patches": bool (8, 8), True for the patches of a text such as "8.8.3f"
     - "photo": index () of the example photo, or -1
     """
 
@@ -110,15 +120,36 @@ def make_number_input(key: StateKey, start: float) -> Input:
     return Input(key, "number", start, lambda context, run: torch.tensor(1.0))
 
 
+def make_layer_input(key: StateKey) -> Input:
+    """Return the input of a layer (1..L); 0 is the initial layer, see `select_layer`."""
+    return make_number_input(key, 0)
+
+
+def select_layer(context: AppContext, run: Run, chosen: Tensor) -> Tensor:
+    """Return the index () of the `chosen` layer (1..L), as `bridge.choose_layer` does."""
+    layers = torch.tensor(context.count_layers(run))
+    first = torch.tensor(choose_first_map(context, run)[1])
+    return torch.where(chosen > 0, torch.minimum(chosen.round().long(), layers), first)
+
+
 def make_heads_input(key: StateKey) -> Input:
     def make_sample(context: AppContext, run: Run) -> Tensor:
-        blocks = context.load_model(run).blocks
-        return torch.zeros(len(blocks), blocks[0].attn.num_heads, dtype=torch.bool)
+        model = context.load_model(run)
+        require_attention(run, model)
+        return torch.zeros(len(model.blocks), model.blocks[0].attn.num_heads, dtype=torch.bool)
 
     return Input(key, "heads", key.start, make_sample)
 
 
+def make_patches_input(key: StateKey, grid: tuple[int, int]) -> Input:
+    return Input(key, "patches", key.start, lambda context, run: torch.zeros(grid).bool())
+
+
 PHOTO = Input(IMAGE, "photo", None, lambda context, run: torch.tensor(0))
+
+
+def get_run_crop(context: AppContext, run: Run) -> tuple[int, float, str]:
+    return run.preprocessing.size, run.preprocessing.crop, run.preprocessing.interpolation
 
 
 @dataclass(frozen=True)
@@ -126,9 +157,18 @@ class Graph:
     """Function of tensors for the data of a view.
 
     If the data are a list with one element per model, `models` is the path of this list, and the
-    function computes one element. Otherwise, the data are those of the state's model.
+    function computes one element. Otherwise, the data are those of the state's model. The data also
+    contain the values of the state keys `echoes`. `get_crop` returns side, share and interpolation
+    of the crop of the image, if it is not the run's crop.
+
+    `changes` is the view whose graph changes the image, for the state's model. This graph has the
+    hidden outputs "is_changed" (), and "changed", the changed image (3, S, S) uint8. The run's crop
+    of the changed image is then the second argument of `compute`.
     """
 
     compute: Compute
     models: str = ""
     inputs: Sequence[Input] = ()
+    echoes: Sequence[StateKey] = ()
+    get_crop: Callable[[AppContext, Run], tuple[int, float, str]] = get_run_crop
+    changes: str = ""

@@ -72,7 +72,7 @@ def _write_site(folder: Path, roots: list[Path], report: Report) -> dict[str, in
     recorded = {views[name]: None for name in places if views.get(name) in payloads}
     graphs = dict(FEATURE.graphs) if not list_missing_packages() else {}
     payloads |= {name: add_need(payloads[name], MODEL) for name in graphs}
-    description = page.bridge.description
+    description = page.bridge.description | {"tasks": []}
     for name in graphs:
         description["needs"][name] = [key.name for key in get_needs(payloads[name]).watched]
     starts = {key: each["start"] for key, each in description["controls"].items()}

@@ -7,6 +7,9 @@
 An entry of NAME.json:
 
     {"models": path of the list that has one element per graph, or "",
+     "echoes": [state keys whose values are in the data],
+     "changes": entry of the graph that changes the image, if there is one: see `Graph.changes`,
+     "holds": whether the recorded answer holds for all images if there are no graphs,
      "graphs": [{"run": name, "file": name, "weights": {file name: bytes, ...},
                  "size": S, "crop": float, "interpolation": str,
                  "inputs": [{"key": state key, "kind": str, "shape": [...], "type": str,
@@ -16,11 +19,11 @@ An entry of NAME.json:
                              ...]}]}
 
 All parts of the data that do not depend on the image or on an input are those of the recorded
-answer for the first photo and the inputs' start values. Without graphs, this answer is an error
-that holds for all images. The first input of each graph is the crop (3, S, S) uint8 of the model.
-`make_fx` records the operations of a function of `vitdemo.page.graph`, and `torch.onnx` writes them
-as a graph. Graphs of a model share weights, because the same content is written only once. The
-packages onnx and onnxscript are optional.
+answer for the first photo and the inputs' start values. The first input of each graph is the crop
+(3, S, S) uint8 of the image. If there are changes, the second input is the crop of the changed
+image. `make_fx` records the operations of a function of
+`vitdemo.page.graph`, and `torch.onnx` writes them as a graph. Graphs of a model share weights,
+because the same content is written only once. The packages onnx and onnxscript are optional.
 """
 
 import warnings
@@ -37,6 +40,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
+from vitdemo.page import FEATURE
 from vitdemo.page import state_keys as keys
 from vitdemo.page.components import hash_name
 from vitdemo.page.graph import Constant, Graph, Input, Matrices, Output, Outputs
@@ -46,7 +50,7 @@ from vitdemo.runs import Run
 from vitdemo.site.states import State
 
 FOLDER = "data/graphs"
-INPUT_NAME = "crop"
+CROP, CHANGED_CROP = "crop", "changed_crop"  # inputs of graphs
 MIN_SHARED_VALUES = 1024  # smaller constants remain in the graph
 FILTERS = ("bilinear", "bicubic", "lanczos")  # of `pixels.js`
 # torch cannot export a stable sort. Of equal values, TopK of ONNX also returns the first one first.
@@ -67,39 +71,49 @@ class GraphWriter:
         self.sizes: dict[str, int] = {}  # bytes by file of weights
         self.entries: dict[tuple, dict] = {}
 
-    def list_graphs(self, name: str, graph: Graph, state: State) -> list[dict]:
-        """Write the graphs of the view `name` in a state, and return their entries.
+    def describe_graphs(self, name: str, graph: Graph, state: State) -> dict:
+        """Write the graphs of the view `name` in a state, and return its entry.
 
-        The list is empty if the model does not support the view, or if the browser cannot resize
+        There are no graphs if the model does not support the view, or if the browser cannot resize
         images for the model.
         """
         if graph.models:
             runs = self.context.classifier_runs()
         else:
             runs = [self.context.find_run(str(state[keys.MODEL.name]))]
+        found = [self.try_graph(name, graph, run, state) for run in runs]
+        entry = {
+            "models": graph.models,
+            "echoes": [key.name for key in graph.echoes],
+            "holds": all(map(can_resize, runs)),
+            "graphs": [each for each in found if each],
+        }
+        if graph.changes:
+            run = self.context.find_run(str(state[keys.MODEL.name]))
+            changes = FEATURE.graphs[graph.changes]
+            entry["changes"] = self.try_graph(graph.changes, changes, run, state)
+        return entry
+
+    def try_graph(self, name: str, graph: Graph, run: Run, state: State) -> dict | None:
+        """Return the entry of a graph, written once, or None without support."""
         own = {keys.IMAGE.name, keys.MODEL.name, *(each.key.name for each in graph.inputs)}
         options = {key: value for key, value in state.items() if key not in own}
-        found = []
-        for run in runs:
-            key = name, run.name, repr(options)
-            if key not in self.entries:
-                self.entries[key] = self.try_graph(run, graph, ViewState(None, run.name, options))
-            found.append(self.entries[key])
-        return [each for each in found if each]
-
-    def try_graph(self, run: Run, graph: Graph, state: ViewState) -> dict | None:
-        if run.preprocessing.interpolation not in FILTERS:
-            return None
-        try:
-            return self.write_graph(run, graph, state)
-        except VitdemoError:  # for example, a convolutional model has no attention
-            return None
+        key = name, run.name, repr(options)
+        if key not in self.entries:
+            try:
+                given = ViewState(None, run.name, options)
+                self.entries[key] = can_resize(run) and self.write_graph(run, graph, given)
+            except VitdemoError:  # for example, a convolutional model has no attention
+                self.entries[key] = None
+        return self.entries[key] or None
 
     def write_graph(self, run: Run, graph: Graph, state: ViewState) -> dict:
         """Record and write a graph, and return its entry. Raises `VitdemoError`."""
-        crop = torch.randint(256, (3, run.preprocessing.size, run.preprocessing.size))
+        size, share, interpolation = graph.get_crop(self.context, run)
+        crop = torch.randint(256, (3, size, size), dtype=torch.uint8)
         samples = [each.make_sample(self.context, run) for each in graph.inputs]
-        tensors = crop.to(torch.uint8), *samples
+        crops = {CROP: crop} | ({CHANGED_CROP: crop.clone()} if graph.changes else {})
+        tensors = *crops.values(), *samples
         compute = partial(graph.compute, self.context, run, state)
         with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
             parts = divide_outputs(compute(*tensors))
@@ -114,16 +128,16 @@ class GraphWriter:
             for part, outputs in parts.items()
             for path, each in outputs.items()
         ]
-        names = [INPUT_NAME, *(each["key"] for each in inputs)]
+        names = [*crops, *(each["key"] for each in inputs)]
         results = [name_output(each) for each in outputs if each["kind"] != "constant"]
         content, files = self.share_weights(run, export_graph(recorded, tensors, names, results))
         return {
             "run": run.name,
             "file": self.write(FOLDER, hash_name(content, ".onnx"), content),
             "weights": files,
-            "size": run.preprocessing.size,
-            "crop": run.preprocessing.crop,
-            "interpolation": run.preprocessing.interpolation,
+            "size": size,
+            "crop": share,
+            "interpolation": interpolation,
             "inputs": inputs,
             "outputs": outputs,
         }
@@ -158,6 +172,11 @@ class GraphWriter:
         return ir.to_proto(model).SerializeToString(), {
             name: self.sizes[name] for name in sorted(used)
         }
+
+
+def can_resize(run: Run) -> bool:
+    """Return whether the browser can resize images for `run`."""
+    return run.preprocessing.interpolation in FILTERS
 
 
 def divide_outputs(found: Outputs | tuple[Outputs, Outputs]) -> dict[str, Outputs]:

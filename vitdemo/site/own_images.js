@@ -1,5 +1,6 @@
 // The data of views that graphs compute in this browser: see graphs.py. They show the user's own images, and states of the
 // example photos that were not recorded.
+import { decode } from "../page/explore/perturbation/changes.js";
 import { showProgress } from "./progress.js";
 
 const OWN_PREFIX = "own-";
@@ -154,11 +155,13 @@ const writers = {
   matrices: (urls, output, _, before) => makeMatrixFiles(urls, output, before),
   pixels: (urls, output) => makePicture(urls, output),
 };
+const HIDDEN = "hidden"; // kind of an output for other graphs
 
 // Write the outputs of a graph into a copy of the recorded answer, or of the data of one model.
 async function fill(answer, urls, { outputs }, found) {
   const filled = structuredClone(answer);
   for (const [i, { part, path, kind, ...constants }] of outputs.entries()) {
+    if (kind === HIDDEN) continue;
     const names = [part, ...path.split(".")];
     const last = names.pop();
     const place = names.reduce((each, name) => each[name], filled);
@@ -175,23 +178,34 @@ function encodeHeads({ shape: [layers, heads] }, text) {
   return mask;
 }
 
+function encodePatches({ shape: [rows, columns] }, text) {
+  const removed = decode(text, [rows, columns]);
+  return Array.from({ length: rows * columns }, (_, i) => removed.includes(i) ? 1 : 0);
+}
+
 // The values of the tensor of an input, for the value of its state key.
 const encoders = {
   class: ({ choices }, value) => [choices.indexOf(value)],
   number: (_, value) => [value ?? 0],
   heads: encodeHeads,
+  patches: encodePatches,
   photo: ({ choices }, { source }) => [choices.indexOf(source)],
 };
 
-async function runGraph(graph, { path, at }, values) {
-  const root = new URL("data/graphs/", document.baseURI).href;
-  const inputs = graph.inputs.map(({ key, kind, type, shape, ...constants }) => ({
+const encodeInputs = ({ inputs }, values) =>
+  inputs.map(({ key, kind, type, shape, ...constants }) => ({
     name: key,
     type,
     shape,
     data: encoders[kind]({ shape, ...constants }, values[key]),
   }));
-  const { outputs, error } = await send({ run: graph, path, at, root, inputs });
+
+// Run a graph of the `entry` for an image. The graph `changes` of the entry changes the image before.
+async function runGraph(graph, { changes }, { path, at }, values) {
+  const root = new URL("data/graphs/", document.baseURI).href;
+  const change = changes && { graph: changes, inputs: encodeInputs(changes, values) };
+  const inputs = encodeInputs(graph, values);
+  const { outputs, error } = await send({ run: graph, path, at, root, inputs, change });
   if (error) throw new Error(error);
   loaded.add(graph.run);
   return outputs;
@@ -201,17 +215,19 @@ const formatSize = ({ weights }) =>
   `${(Object.values(weights).reduce((sum, each) => sum + each, 0) / 1e6).toFixed(0)} MB`;
 
 // Data with a list that has one element per model: only loaded models compute, and the chosen one is loaded.
-async function computeList({ data }, { graphs, models: place }, urls, image, values) {
+async function computeList({ data }, entry, urls, image, values) {
+  const { graphs, models: place, echoes } = entry;
   const now = graphs.filter((graph) => graph.run === values.model || loaded.has(graph.run));
   const found = [];
   for (const graph of now) {
     const recorded = { data: data[place].find((each) => each.run === graph.run) };
-    found.push((await fill(recorded, urls, graph, await runGraph(graph, image, values))).data);
+    found.push((await fill(recorded, urls, graph, await runGraph(graph, entry, image, values))).data);
   }
   const others = graphs.filter((graph) => !now.includes(graph));
   const list = others.map((graph) => `${graph.run} (${formatSize(graph)})`).join(", ");
   const offer = others.length ? `Choose another model to load it: ${list}.` : "";
-  return { ...data, [place]: found, label: null, problems: [], offer };
+  const own = Object.fromEntries(echoes.map((key) => [key, values[key]]));
+  return { ...data, ...own, [place]: found, label: null, problems: [], offer };
 }
 
 async function computeImage(data, image) {
@@ -227,15 +243,15 @@ export async function compute(name, image, values, recorded, entry) {
   const known = images.get(image.path);
   if (!known) return { error: NOT_AVAILABLE };
   if (name === "image_input") return computeImage(recorded.data, known);
-  if (!entry || (!entry.graphs.length && !recorded.error)) return { error: NOT_COMPUTED };
-  if (recorded.error) return recorded;
+  if (!entry || (!entry.graphs.length && !entry.holds)) return { error: NOT_COMPUTED };
+  if (recorded.error || !entry.graphs.length) return recorded;
   try {
     const urls = listFiles(known, image.at);
     if (entry.models) {
       return { ...recorded, data: await computeList(recorded, entry, urls, image, values) };
     }
     const [graph] = entry.graphs;
-    return await fill(recorded, urls, graph, await runGraph(graph, image, values));
+    return await fill(recorded, urls, graph, await runGraph(graph, entry, image, values));
   } catch (error) {
     return { error: error.message };
   }

@@ -117,3 +117,12 @@ export function separateChannels({ data, width, height }) {
     (_, i) => data[(i % count) * CHANNELS + Math.floor(i / count)],
   );
 }
+
+// Return the pixels of planes, one per channel: the inverse of `separateChannels`.
+export function joinChannels(planes) {
+  const count = planes.length / CHANNELS;
+  return Uint8Array.from(
+    { length: planes.length },
+    (_, i) => planes[(i % CHANNELS) * count + Math.floor(i / CHANNELS)],
+  );
+}

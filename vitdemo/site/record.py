@@ -85,18 +85,17 @@ class Recorder:
         lister = StateLister(self.context, starts)
         for name, graph in graphs.items():
             needed = get_needs(payloads[name]).watched
-            starts = describe_starts(graph) | {IMAGE.name: image}
+            given = describe_starts(graph) | {IMAGE.name: image}
             states = [
                 each
                 for each in lister.list_states(needed)
-                if all(each[key] == value for key, value in starts.items())
+                if all(each.get(key, value) == value for key, value in given.items())
             ]
             entries = {}
             for i, state in enumerate(states):
                 report(f"graphs of {name}", i, len(states))
-                key = format_state([None if k.name in starts else state[k.name] for k in needed])
-                found = writer.list_graphs(name, graph, state)
-                entries[key] = {"models": graph.models, "graphs": found}
+                key = format_state([None if k.name in given else state[k.name] for k in needed])
+                entries[key] = writer.describe_graphs(name, graph, state)
             self.write(FOLDER, f"{name}.json", orjson.dumps(entries))
 
     def record_photos(self) -> dict[str, str]:

@@ -85,7 +85,8 @@ async function find(name, key) {
   try {
     const [, ...values] = JSON.parse(key);
     const isOwn = values.some(ownImages.isOwn);
-    return (!isOwn && await findRecorded(name, values)) || await findComputed(name, values) || { error: NOT_RECORDED };
+    return (!isOwn && await findRecorded(name, values)) || await findComputed(name, values) ||
+      { error: NOT_RECORDED };
   } catch {
     return { error: NOT_LOADED };
   }

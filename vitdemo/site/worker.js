@@ -2,14 +2,15 @@
 //
 //   { id, open: file, path }           -> { id, size: [width, height] }
 //   { id, forget: path }               -> { id }
-//   { id, run: graph, path, at, root, inputs } -> { id, outputs: [{ shape, data } or null, ...] }
+//   { id, run: graph, path, at, root, inputs, change } -> { id, outputs: [{ shape, data } or null, ...] }
 //
-// `at` is the position of the square. An input is { name, type, shape, data }. Constant outputs are null.
+// `at` is the position of the square. An input is { name, type, shape, data }. Constant outputs are null. `change` is
+// undefined, or { graph, inputs } of a graph that changes the image for the input `changed_crop`.
 // Every answer may be { id, error: text } instead. While files are loaded, the page also receives { name, loaded, size }.
-import { cropAndResize, findSquare, limitSquare, separateChannels } from "./pixels.js";
+import { cropAndResize, findSquare, joinChannels, limitSquare, separateChannels } from "./pixels.js";
 import * as ort from "./vendor/ort.wasm.min.mjs";
 
-const MAX_SESSIONS = 3; // each has a copy of its weights
+const MAX_SESSIONS = 3; // with weights, of which each session has a copy
 const NOT_READ =
   "This browser cannot read the file as an image. Save it as PNG or JPEG, then choose it again.";
 const NOT_LOADED = "The model could not be loaded. Check the connection, then choose the image again.";
@@ -21,7 +22,7 @@ const images = new Map(); // path -> ImageBitmap
 const crops = new Map(); // text -> Uint8Array
 let square = { key: "", image: null }; // the last square
 const files = new Map(); // name -> promise of the bytes
-const sessions = new Map(); // name of a graph -> session, the latest last
+const sessions = new Map(); // name of a graph -> { session, hasWeights }, the latest last
 let runtime = null; // promise
 
 async function startRuntime() {
@@ -93,14 +94,16 @@ async function openSession(graph, root) {
 
 // Return the session of a graph; of more than `MAX_SESSIONS`, the one that was used longest ago is closed.
 async function getSession(graph, root) {
-  const found = sessions.get(graph.file) ?? await openSession(graph, root);
+  const hasWeights = Object.keys(graph.weights).length > 0;
+  const { session } = sessions.get(graph.file) ?? { session: await openSession(graph, root) };
   sessions.delete(graph.file);
-  sessions.set(graph.file, found);
-  for (const [file, session] of [...sessions].slice(0, -MAX_SESSIONS)) {
+  sessions.set(graph.file, { session, hasWeights });
+  const heavy = [...sessions].filter(([, each]) => each.hasWeights);
+  for (const [file, { session: old }] of heavy.slice(0, -MAX_SESSIONS)) {
     sessions.delete(file);
-    await session.release();
+    await old.release();
   }
-  return found;
+  return session;
 }
 
 // Decode an image as the page shows it, upright, without a colour profile, over white.
@@ -144,13 +147,37 @@ function getCrop(path, at, { size, crop, interpolation }) {
 }
 
 const toBigInts = (values) => BigInt64Array.from(values, BigInt);
-const toArray = { int64: toBigInts, float32: Float32Array.from.bind(Float32Array), bool: Uint8Array.from.bind(Uint8Array) };
+const toArray = {
+  int64: toBigInts,
+  float32: Float32Array.from.bind(Float32Array),
+  bool: Uint8Array.from.bind(Uint8Array),
+};
 
-async function runGraph(graph, { path, at, root, inputs }) {
-  const crop = new ort.Tensor("uint8", getCrop(path, at, graph), [3, graph.size, graph.size]);
+const makeCropTensor = (data, { size }) => new ort.Tensor("uint8", data, [3, size, size]);
+
+async function runSession(graph, root, crops, inputs) {
   const session = await getSession(graph, root);
-  const tensors = inputs.map(({ name, type, shape, data }) => [name, new ort.Tensor(type, toArray[type](data), shape)]);
-  const found = await session.run({ crop, ...Object.fromEntries(tensors) });
+  const tensors = inputs.map((
+    { name, type, shape, data },
+  ) => [name, new ort.Tensor(type, toArray[type](data), shape)]);
+  return session.run({ ...crops, ...Object.fromEntries(tensors) });
+}
+
+// The crop for `graph` of the image that the graph of `change` changes; without changes, that of the image.
+async function computeChangedCrop(graph, { path, at, root, change }) {
+  const canvas = makeCropTensor(getCrop(path, at, change.graph), change.graph);
+  const found = await runSession(change.graph, root, { crop: canvas }, change.inputs);
+  if (!found["data.is_changed"].data[0]) return getCrop(path, at, graph);
+  const { dims: [, height, width], data } = found["data.changed"];
+  const square = { data: joinChannels(data), width, height };
+  return separateChannels(cropAndResize(square, graph.size, graph.crop, graph.interpolation));
+}
+
+async function runGraph(graph, message) {
+  const { path, at, root, inputs, change } = message;
+  const crops = { crop: makeCropTensor(getCrop(path, at, graph), graph) };
+  if (change) crops.changed_crop = makeCropTensor(await computeChangedCrop(graph, message), graph);
+  const found = await runSession(graph, root, crops, inputs);
   const outputs = graph.outputs.map(({ part, path }) => found[`${part}.${path}`]);
   return { outputs: outputs.map((each) => each ? { shape: [...each.dims], data: each.data } : null) };
 }

@@ -8,6 +8,7 @@ of different resolution get the same test.
 Letters: B images of a batch, S side of an image, P patches of a grid.
 """
 
+import functools
 import io
 import math
 from collections.abc import Iterable, Sequence
@@ -15,12 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
-from torchvision.transforms import InterpolationMode
-from torchvision.transforms import functional as tv
 
 NOISE_GRAINS = 32  # grains per side; a model that shrinks the image would average finer grains
+MAX_CACHED_DRAWS = 64  # random numbers are drawn once, because graphs contain them as constants
 REMOVAL_GRID = 8  # rows and columns of the patch grid for the perturbation "remove"
 
 
@@ -112,13 +113,17 @@ def apply_perturbation(
         "blur": lambda: blur(images, strength),
         "jpeg": lambda: compress_jpeg(images, round(strength)),
         "rotate": lambda: rotate(images, strength),
-        "brightness": lambda: _to_uint8(images.float() * strength),
+        "brightness": lambda: scale_brightness(images, strength),
         "shuffle": lambda: shuffle_patches(images, round(strength), seeds),
         "remove": lambda: remove_patches(images, sample_patch_masks(strength / 100, seeds)),
     }[name]()
 
 
-def add_noise(images: Tensor, deviation: float, seeds: Sequence[int]) -> Tensor:
+def scale_brightness(images: Tensor, factor: float | Tensor) -> Tensor:
+    return _to_uint8(images.float() * factor)
+
+
+def add_noise(images: Tensor, deviation: float | Tensor, seeds: Sequence[int]) -> Tensor:
     """Add Gaussian noise of `deviation` grey levels to each channel of each of 32 x 32 grains.
 
     In images of up to 32 pixels, a grain is one pixel. A larger `deviation` only scales the noise
@@ -126,18 +131,28 @@ def add_noise(images: Tensor, deviation: float, seeds: Sequence[int]) -> Tensor:
     """
     S = images.shape[-1]
     side = min(S, NOISE_GRAINS)
-    grains = [torch.randn(3, side, side, generator=_generator(seed)) for seed in seeds]
+    grains = [_draw_grains(side, seed) for seed in seeds]
     place = torch.arange(S) * side // S  # (S,) the grain of each pixel
     noise = torch.stack(grains)[:, :, place[:, None], place]  # (B, 3, S, S)
     return _to_uint8(images.float() + deviation * noise.to(images.device))
 
 
-def blur(images: Tensor, percent: float) -> Tensor:
-    """Blur images with a Gaussian whose standard deviation is `percent` of the side."""
+def blur(images: Tensor, percent: float | Tensor) -> Tensor:
+    """Blur images with a Gaussian whose standard deviation is `percent` of the side.
+
+    `percent` (), at most that of `PERTURBATIONS`, can be a tensor; its value is then not read.
+    """
     S = images.shape[-1]
-    sigma = percent / 100 * S
-    reach = min(math.ceil(3 * sigma), S - 1)  # reflected padding must be smaller than S
-    return tv.gaussian_blur(images, 2 * reach + 1, sigma) if reach else images.clone()
+    sigma = torch.as_tensor(percent, dtype=torch.float32, device=images.device) / 100 * S
+    most = PERTURBATIONS["blur"].high if isinstance(percent, Tensor) else percent
+    reach = min(math.ceil(3 * most / 100 * S), S - 1)  # reflected padding must be smaller than S
+    places = torch.arange(-reach, reach + 1, device=images.device)  # pixels from the centre
+    kernel = (-0.5 * (places / sigma.clamp(min=1e-6)) ** 2).exp()
+    kernel = kernel * (places.abs() <= (3 * sigma).ceil())
+    kernel = kernel / kernel.sum()
+    padded = F.pad(images.float(), [reach] * 4, mode="reflect").flatten(0, 1)[:, None]
+    blurred = F.conv2d(F.conv2d(padded, kernel.view(1, 1, 1, -1)), kernel.view(1, 1, -1, 1))
+    return _to_uint8(blurred[:, 0].unflatten(0, images.shape[:2]))
 
 
 def compress_jpeg(images: Tensor, quality: int) -> Tensor:
@@ -150,11 +165,18 @@ def compress_jpeg(images: Tensor, quality: int) -> Tensor:
     return torch.stack(decoded).to(images.device)
 
 
-def rotate(images: Tensor, degrees: float) -> Tensor:
-    """Rotate images counter-clockwise; corners are filled with each image's mean colour."""
+def rotate(images: Tensor, degrees: float | Tensor) -> Tensor:
+    """Rotate images counter-clockwise; corners are filled with each image's mean colour.
+
+    `degrees` () can be a tensor; its value is then not read.
+    """
     mean = images.float().mean((2, 3), keepdim=True)  # (B, 3, 1, 1)
-    # torchvision fills all images of a batch with one colour; subtracting each mean avoids this.
-    turned = tv.rotate(images - mean, degrees, InterpolationMode.BILINEAR)
+    angle = torch.as_tensor(degrees, dtype=torch.float32, device=images.device).deg2rad()
+    cosine, sine, zero = angle.cos(), angle.sin(), torch.zeros_like(angle)
+    matrix = torch.stack([cosine, -sine, zero, sine, cosine, zero]).view(1, 2, 3)
+    matrix = matrix.expand(len(images), -1, -1)
+    grid = F.affine_grid(matrix, list(images.shape), align_corners=False)
+    turned = F.grid_sample(images - mean, grid, align_corners=False)  # corners are 0
     return _to_uint8(turned + mean)
 
 
@@ -172,6 +194,12 @@ def shuffle_patches(images: Tensor, pieces: int, seeds: Sequence[int]) -> Tensor
     return joined.reshape(B, 3, S, S)
 
 
+@functools.lru_cache(MAX_CACHED_DRAWS)
+def _draw_grains(side: int, seed: int) -> Tensor:
+    return torch.randn(3, side, side, generator=_generator(seed))
+
+
+@functools.lru_cache(MAX_CACHED_DRAWS)
 def _random_order(count: int, seed: int) -> Tensor:
     """Draw a random permutation (count,) other than the identity; for count 1, the identity."""
     generator = _generator(seed)

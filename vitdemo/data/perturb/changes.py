@@ -6,13 +6,24 @@ Letters: S side of the image, rows and columns of a patch grid.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
 from PIL import Image
+from torch import Tensor
 
 from vitdemo.data import image_files
-from vitdemo.data.perturb import apply_perturbation, make_patch_mask, remove_patches
+from vitdemo.data.perturb import (
+    add_noise,
+    apply_perturbation,
+    blur,
+    make_patch_mask,
+    remove_patches,
+    rotate,
+    scale_brightness,
+    shuffle_patches,
+)
 from vitdemo.errors import DataError
 
 PIECE_CHOICES = (1, 2, 4, 8, 16)  # choices of pieces per side for shuffling
@@ -110,6 +121,21 @@ PRESETS = {
         ),
     )
 }
+
+
+def apply_tensor_changes(pixels: Tensor, pieces: Tensor, strengths: Mapping[str, Tensor]) -> Tensor:
+    """Apply changes of seed 0 to an image (3, S, S) uint8 without reading their values.
+
+    S must be a multiple of each of `PIECE_CHOICES`. `pieces` () is one of them, and `strengths` are
+    the strengths () of all changes in `SLIDER_NAMES` but "jpeg".
+    """
+    images = changed = pixels[None]
+    for count in PIECE_CHOICES[1:]:
+        changed = torch.where(pieces == count, shuffle_patches(images, count, [0]), changed)
+    changed = rotate(changed, strengths["rotate"])
+    changed = scale_brightness(changed, strengths["brightness"])
+    changed = blur(changed, strengths["blur"])
+    return add_noise(changed, strengths["noise"], [0])[0]
 
 
 def apply_changes(picture: Image.Image, changes: ImageChanges) -> Image.Image:

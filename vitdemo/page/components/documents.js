@@ -38,13 +38,13 @@ function drawChange([name, before, now]) {
   }<td class="points ${kind}">${change}</td></tr>`;
 }
 
-function drawProbabilityChange({ title, rows = [], heads }) {
+function drawProbabilityChange({ title, classes, before, now, heads }) {
   const head = ["", "", ...heads, "change"].map((text) =>
     text ? markup`<th scope="col">${text}</th>` : markup`<td></td>`
   );
   return markup`<section class="card"><h3>${drawMarkdown(title)}</h3><table class="moved">
     <thead><tr>${head}</tr></thead>
-    <tbody>${rows.map(drawChange)}</tbody>
+    <tbody>${classes.map((name, i) => drawChange([name, before[i], now[i]]))}</tbody>
   </table></section>`;
 }
 

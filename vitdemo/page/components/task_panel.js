@@ -51,8 +51,10 @@ export function createTaskPanel(
 
   function drawButtons() {
     const drawStart = (each) =>
-      markup`<button type="button" class="vd-download" id=${each.id} ?disabled=${last} @click=${() =>
-        begin(each)}>${(last && each === started && each.busy) || each.text}</button>`;
+      markup`<button type="button" class="vd-download" id=${each.id} ?disabled=${last} ?hidden=${!store
+        .canStartTask(each.task)} @click=${() => begin(each)}>${
+        (last && each === started && each.busy) || each.text
+      }</button>`;
     const drawCancel = () =>
       markup`<button type="button" class="vd-download" id=${cancelId} ?disabled=${last.isStopping} @click=${() =>
         store.stopTask()}>${CANCEL}</button>`;
@@ -73,6 +75,7 @@ export function createTaskPanel(
   }
 
   drawButtons();
+  store.firstAnswer.then(drawButtons); // a page without a server cannot run all tasks
   store.watch(getWatched, () => render(nothing, progress.place));
   return { buttons, progress: progress.place };
 }

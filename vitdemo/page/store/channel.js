@@ -4,6 +4,8 @@ import { describeState } from "./state.js";
 let connection = null; // of the answers: { props, watch, trigger }
 let count = 0;
 
+let tasks = null; // names of the tasks that the connection can run; null: all tasks
+
 // Of several quick events "ask", gradio handles the first and the last, but with the data of the first event. Therefore
 // all share one object, which contains the newest request.
 const newest = {};
@@ -27,6 +29,8 @@ export function connectAnswers(answers, receive) {
   receiveMessages(answers, receive);
 }
 
+export const setTasks = (names) => (tasks = names ?? null);
+export const canStartTask = (name) => !tasks || tasks.includes(name);
 export const trigger = (event, data) => connection.trigger(event, data);
 
 // Send a request with the current state and a new id, and return the id. The server may ignore a request "ask" if another

@@ -13,7 +13,7 @@
 // - A view with `pollSeconds(data)` is requested again after this number of seconds, while it is visible; 0: not again.
 import { makeElement } from "../markup.js";
 import { drawNotice } from "../notices.js";
-import { connectAnswers, sendRequest, trigger, watchRestored } from "./channel.js";
+import { connectAnswers, sendRequest, setTasks, trigger, watchRestored } from "./channel.js";
 import { updateControls } from "./controls.js";
 import { isDepthKnown, reviseLayer } from "./layer.js";
 import { takeDepth, takeModels } from "./models.js";
@@ -69,6 +69,7 @@ export function mount(name, root, gradio) {
 export function connect(connection, description) {
   needs = description.needs;
   describeControls(description.controls);
+  setTasks(description.tasks);
   for (const each of mounted) if (isDrawn(each)) render(each);
   connectAnswers(connection, receive);
 }

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from tests.support.factories import (
     RESNET,
@@ -17,7 +18,7 @@ from vitdemo.analyses.weights import PatchFilters
 from vitdemo.data.cifar10 import CLASSES as CIFAR10
 from vitdemo.errors import ImageError, RunError, Stopped
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import load_square
+from vitdemo.page.bridge import fill, load_square
 from vitdemo.page.explore.inside import (
     head_ablation,
     patch_embedding,
@@ -25,6 +26,7 @@ from vitdemo.page.explore.inside import (
     positions,
 )
 from vitdemo.page.explore.inside.layer_by_layer import lens
+from vitdemo.page.explore.prediction_change import compare_predictions
 from vitdemo.page.image_sources import ImageRequest
 from vitdemo.page.view_state import ViewState
 
@@ -57,7 +59,7 @@ def test_short_names_are_the_shortest_unique_prefixes():
 
 
 def test_ten_classes_have_fixed_and_distinct_colours():
-    assert lens.assign_class_colours(random_probabilities(3, 4, 10)) == list(lens.CLASS_COLOURS)
+    assert lens.assign_class_colours(torch.arange(10)).tolist() == [*range(10)]
     distances = [
         sum(abs(int(a[i : i + 2], 16) - int(b[i : i + 2], 16)) for i in (1, 3, 5))
         for a, b in itertools.combinations(lens.CLASS_COLOURS, 2)
@@ -66,17 +68,15 @@ def test_ten_classes_have_fixed_and_distinct_colours():
 
 
 def test_most_predicted_classes_get_colours_and_strips():
-    patches = np.zeros((1, 30, 1000))
-    predicted = np.repeat([7, 300, *range(500, 515)], [9, 6, *[1] * 15])
-    patches[0, np.arange(30), predicted] = 1
-    colours = lens.assign_class_colours(patches)
-    assert len(colours) == 1000 and colours.count(lens.CLASS_COLOURS[-1]) == 1000 - 9
-    assert (colours[7], colours[300]) == lens.CLASS_COLOURS[:2]
-    predictions = np.zeros((3, 100))  # classes of the last layer come first
-    predictions[[0, 1, 2, 2], [40, 50, 60, 50]] = 0.9, 0.8, 0.7, 0.1
-    selected = lens.select_classes(predictions)
+    predicted = torch.tensor([7] * 9 + [300] * 6 + [*range(500, 515)])
+    colours = lens.assign_class_colours(lens.count_predictions(predicted, 1000)).tolist()
+    assert len(colours) == 1000 and colours.count(len(lens.CLASS_COLOURS) - 1) == 1000 - 9
+    assert (colours[7], colours[300], colours[500]) == (0, 1, 2)
+    predictions = torch.zeros(3, 100)  # classes of the last layer come first
+    predictions[[0, 1, 2, 2], [40, 50, 60, 50]] = torch.tensor([0.9, 0.8, 0.7, 0.1])
+    selected = lens.select_classes(predictions).tolist()
     assert len(selected) == 8 and selected[:2] == [60, 50] and 40 in selected
-    assert lens.select_classes(predictions[:, :10]) == list(range(10))
+    assert lens.select_classes(predictions[:, :10]).tolist() == list(range(10))
 
 
 @pytest.mark.parametrize("classes", [CIFAR10, [f"class {i}" for i in range(40)]])
@@ -84,11 +84,13 @@ def test_lens_payload_contains_every_layer_and_patch(classes):
     L, P, C = 2, 4, len(classes)
     predictions = random_probabilities(L + 1, C)
     patches = random_probabilities(L + 1, P, C, seed=1)
-    payload = lens.describe_predictions(classes, predictions, patches)
+    tensors = map(torch.from_numpy, (predictions, patches))
+    payload = fill({}, lens.describe_predictions(classes, *tensors))
     shown = [classes.index(name) for name in payload["classes"]]
     assert len(shown) == (10 if C == 10 else 8)
     np.testing.assert_allclose(payload["answers"], predictions[:, shown], atol=1e-6)
-    names = np.array([each["name"] for each in payload["named"]])
+    names = np.array(payload["named"]["names"])
+    assert len(names) == len(payload["named"]["colours"]) == len({*names})
     expected = np.array(classes)[patches.argmax(2)]
     assert (names[np.array(payload["predicted"])] == expected).all()
     np.testing.assert_allclose(payload["shares"], patches.max(2), atol=1e-6)
@@ -111,13 +113,16 @@ def test_head_grid_contains_the_change_of_every_head(context):
 
 
 def test_comparison_includes_the_new_prediction():
-    before, after = np.array([0.55, *[0.05] * 9]), np.full(10, 0.01)
+    before, after = torch.tensor([0.55, *[0.05] * 9]), torch.full((10,), 0.01)
     after[9] = 0.91
-    found = head_ablation.compare_predictions(CIFAR10, before, after)
-    assert found["rows"][0] == ["airplane", 0.55, 0.01]
-    assert found["rows"][found["predicted"]] == ["truck", 0.05, 0.91] and len(found["rows"]) == 6
-    found = head_ablation.compare_predictions(CIFAR10, before, before)
-    assert found["predicted"] == 0 and len(found["rows"]) == 5
+    found = fill({}, compare_predictions(CIFAR10, before, after, 5, 1))
+    assert found["predicted"] == ["airplane", "truck"]
+    assert [len(found[name]) for name in ("classes", "before", "now")] == [6, 6, 6]
+    rows = list(zip(found["classes"], found["before"], found["now"], strict=True))
+    assert (rows[0], rows[-1]) == (("airplane", 0.55, 0.01), ("truck", 0.05, 0.91))
+    found = fill({}, compare_predictions(CIFAR10, before, before, 5, 1))
+    assert found["predicted"] == ["airplane"] * 2
+    assert [len(found[name]) for name in ("classes", "before", "now")] == [5, 5, 5]
 
 
 def test_comparison_follows_the_heads_in_the_state(context):
@@ -127,8 +132,8 @@ def test_comparison_follows_the_heads_in_the_state(context):
     run = context.find_run("vit")
     image = load_square(context, CAT)
     without = predict_without_heads(context, run, image, {(1, 0)}, "zero")
-    for name, _, after in found["rows"]:
-        assert after == pytest.approx(without[run.classes.index(name)])
+    for name, after in zip(found["classes"], found["now"], strict=True):
+        assert after == pytest.approx(without[run.classes.index(name)], abs=1e-6)
     found = head_ablation.comparison_payload(context, ViewState(CAT, "vit", {"heads_off": 3}))
     assert found["heads"] == []
     heads = [f"{layer}.1" for layer in range(1, 300)]  # longer than a name

@@ -40,11 +40,11 @@ from vitdemo.page.bridge import (
 from vitdemo.page.explore.class_attribution.blocks import (
     FILL_LABELS,
     PROBABILITY_DIGITS,
-    describe_strongest,
     label_fill,
     result_blocks,
     score_payload,
 )
+from vitdemo.page.explore.class_attribution.tensors import GRAPH
 from vitdemo.page.feature import Feature, PageSetup, Report, ViewData
 from vitdemo.page.gradio_patches import UncheckedDropdown
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
@@ -131,7 +131,6 @@ def describe_map(maps: ClassAttribution, attribution_map: AttributionMap, fill: 
         "title": attribution_map.title,
         "values": blocks_to_json(attribution_map.values, ImageFile),
         "signed": attribution_map.is_signed,
-        "strongest": describe_strongest(attribution_map),
         "is_class_specific": method.is_class_specific,
         "is_best": method.name in maps.best_maps(fill),
     }
@@ -172,6 +171,7 @@ def run_faithfulness_test(context: AppContext, state: ViewState, report: Report)
 
 FEATURE = Feature(
     payloads={VIEW: payload, DETAILS: details_payload},
+    graphs={VIEW: GRAPH},
     tasks={f"{VIEW}.slow": compute_slow_maps, f"{VIEW}.faithfulness": run_faithfulness_test},
 )
 

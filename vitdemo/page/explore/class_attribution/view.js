@@ -7,6 +7,7 @@ import { drawMapFigure, drawScales } from "../../components/maps.js";
 import {
   drawNotice,
   drawValues,
+  findLargest,
   formatProbability,
   isLocalPage,
   makeCanvas,
@@ -74,17 +75,30 @@ function describeVerdict({ first, is_untested: isUntested, maps, measured, score
 const describeBest = ({ count, part, fill, steps }) =>
   `On ${count} ${part} images, no other map of this model scored significantly higher. This map scored significantly higher than the centre-first baseline and the edge map (paired t-tests with Holm's correction, p < 0.05; replacement: ${fill}; ${steps} steps)`;
 
+function describeStrongest({ values, signed }) {
+  const all = values.flat();
+  if (all.every((value) => value === all[0])) return "uniform";
+  const limit = findLargest(all);
+  const best = all.findIndex((value) => Math.abs(value) === limit);
+  const [rows, columns] = [values.length, values[0].length];
+  const place = `row ${Math.floor(best / columns) + 1} of ${rows}, column ${
+    best % columns + 1
+  } of ${columns}`;
+  const effect = signed ? ` (${all[best] < 0 ? "opposes" : "supports"} the class)` : "";
+  return `strongest patch in ${place}${effect}`;
+}
+
 // --- the maps ---
 
 function makePanel(map, data) {
-  const { title, values, signed, strongest, is_best: isBest, is_class_specific: isSpecific } = map;
+  const { title, values, signed, is_best: isBest, is_class_specific: isSpecific } = map;
   const classes = isSpecific ? describeClasses(data) : "every class (the map is the same)";
   return {
     title,
     values,
     signed,
     seen: data.seen,
-    alt: `${title} of ${data.run} for ${classes}: ${strongest}`,
+    alt: `${title} of ${data.run} for ${classes}: ${describeStrongest(map)}`,
     fraction: !isSpecific,
     ...(isBest ? { badge: "among the best on average", badge_title: describeBest(data.measured) } : {}),
   };
@@ -145,6 +159,7 @@ function createTestStarter() {
     const key = JSON.stringify([maps.length, ...getWatched().map((name) => store.state[name])]);
     if (key !== started) started = "";
     if (!isQuick || !isUntested || started || !isLocalPage()) return;
+    if (!store.canStartTask(starts[0].task)) return;
     timer = setTimeout(() => {
       if (!testButton.getClientRects().length || store.isTaskRunning()) return;
       started = key;
@@ -178,8 +193,9 @@ function createMaps(element) {
           ${drawn.figure}${removal.element}${drawn.others}</div>${drawn.scales}</div>`,
       );
       panel.buttons.hidden = false;
-      testButton.hidden = !data.is_untested && !testButton.disabled; // a disabled button shows a running task
-      slowButton.hidden = !data.has_slow && !slowButton.disabled;
+      const [canTest, canCompute] = starts.map(({ task }) => store.canStartTask(task));
+      testButton.hidden = !canTest || (!data.is_untested && !testButton.disabled); // a disabled button shows a running task
+      slowButton.hidden = !canCompute || (!data.has_slow && !slowButton.disabled);
       startTestSoon(data);
     },
     showError(text) {

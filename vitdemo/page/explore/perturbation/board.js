@@ -16,11 +16,12 @@ function applyStroke(removed, { removes, cells }) {
 
 // Such as "4 × 4 pieces shuffled, blur 2% of the side"; "" without other changes than removed patches.
 function describeChanges({ pieces, strengths }) {
-  const describeStrength = ({ title, value, unit }) =>
-    `${title.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase())} ${value} ${unit}`;
+  const { titles, values, units } = strengths;
+  const describeStrength = (title, i) =>
+    `${title.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase())} ${values[i]} ${units[i]}`;
   return [
     ...(pieces > 1 ? [`${pieces} × ${pieces} pieces shuffled`] : []),
-    ...strengths.map((each) => describeStrength(each).replace(" %", "%")),
+    ...titles.map((title, i) => describeStrength(title, i).replace(" %", "%")),
   ].join(", ");
 }
 

@@ -2,10 +2,10 @@
 // rows, columns, and one bit per patch.
 import * as store from "../../store.js";
 
+const OTHERS = ["pieces", "rotate", "brightness", "blur", "noise", "jpeg"]; // changes of the pixels but removed patches
+
 // All keys of changes. The button of a preset is pressed if the state contains its changes.
-export const KEYS = [
-  ...["pieces", "rotate", "brightness", "blur", "noise", "jpeg", "seed", "patches", "removed"],
-];
+export const KEYS = [...OTHERS, "seed", "patches", "removed"];
 
 export function encode(cells, [rows, columns]) {
   const bits = cells.reduce((sum, cell) => sum | (1n << BigInt(cell)), 0n);
@@ -31,6 +31,9 @@ export function apply({ removed, ...values }) {
   change(values);
   setRemoved(removed);
 }
+
+export const hasOtherChanges = () =>
+  OTHERS.some((name) => String(store.state[name]) !== String(store.keys[name].start));
 
 // Whether the state has these changes, with any seed.
 export const isApplied = ({ seed: _seed, ...values }) =>

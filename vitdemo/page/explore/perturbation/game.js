@@ -4,7 +4,7 @@ import { createTaskPanel } from "../../components/task_panel.js";
 import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
 import { fillPlural, formatNumber } from "../../texts.js";
-import { decode, encode, setRemoved } from "./changes.js";
+import { decode, encode, hasOtherChanges, setRemoved } from "./changes.js";
 
 const MAX_CLASSES = 3; // shown classes, without a new predicted class
 const getWatched = () => store.listNeeds(["changed_image"]); // all changes but removed patches
@@ -122,7 +122,7 @@ function create(element) {
   function updateBest(model, count) {
     const { image, model: run } = store.state;
     const key = JSON.stringify([image, run, data.grid]);
-    if (count && isFooled(model) && !data.has_other_changes && !isSearchShown()) {
+    if (count && isFooled(model) && !hasOtherChanges() && !isSearchShown()) {
       bests.set(key, Math.min(count, bests.get(key) ?? Infinity));
     }
     return bests.get(key);
@@ -134,7 +134,7 @@ function create(element) {
     const model = data.models.find(({ run }) => run === store.state.model);
     const best = model && isCurrent ? updateBest(model, cells.length) : undefined;
     const isPlayable = model && model.class_count > 1;
-    const isChanged = data.removed || data.has_other_changes;
+    const isChanged = data.removed || hasOtherChanges();
     const message = [
       ...(isSearchShown() ? [describeSearch(found)] : []),
       ...(isPlayable && isCurrent && isFooled(model) ? [describeFlip(model)] : []),

@@ -15,19 +15,30 @@ from contextlib import suppress
 
 import numpy as np
 from PIL import Image
+from torch import Tensor
 
 from vitdemo.analyses.class_attribution import choose_first_map
 from vitdemo.analyses.perturbation import (
+    NORM_SOURCES,
+    choose_ranked_method,
     compute_maps_of_source,
     compute_ranked_map,
+    patch_grid,
     rank_patches,
+    select_matrices,
+    sort_patches,
 )
-from vitdemo.context import AppContext
+from vitdemo.context import AppContext, trace_model
 from vitdemo.errors import RunError
+from vitdemo.explain import norms
+from vitdemo.explain.attention import classifier_map
+from vitdemo.explain.attributions.method import AttributionInput
+from vitdemo.models import has_attention
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import load_square
-from vitdemo.page.explore.perturbation.image import read_grid
+from vitdemo.page.explore.perturbation.image import parse_grid, read_grid
 from vitdemo.page.feature import Feature
+from vitdemo.page.graph import Graph, Numbers, Outputs, make_number_input
 from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 
@@ -47,7 +58,37 @@ def payload(context: AppContext, state: ViewState) -> dict:
     return {"grid": list(grid), "first": first, "title": title, "orders": orders}
 
 
-FEATURE = Feature({VIEW: payload})
+def compute_outputs(
+    context: AppContext, run: Run, state: ViewState, crop: Tensor, head: Tensor
+) -> Outputs:
+    """Compute the orders for the image: see `page.graph`. Raises `VitdemoError`."""
+    model, images = context.load_model(run), run.preprocessing(crop[None])
+    grid = parse_grid(state[keys.REMOVAL_GRID], lambda: patch_grid(context, run))
+    if not has_attention(model):
+        run.require_classes()
+        method = choose_ranked_method(context, run)
+        subject = AttributionInput.create(model, images, model(images).argmax(1))
+        values = (method.compute_ranking or method.compute)(subject).detach()
+        return {f"orders.{method.name}": Numbers(sort_patches(values, grid))}
+    trace = trace_model(model, run, None, images)
+    products, sources = None, ["mean", "rollout", "head"]
+    if state[keys.WANTS_NORMS]:
+        with suppress(TypeError):  # as `compute_maps`
+            products = norms.value_products(model, trace.tokens[:, None])[:, 0]
+            sources += NORM_SOURCES
+    layout = trace.num_prefix_tokens, trace.classifier_rows
+    maps = {
+        source: classifier_map(select_matrices(trace, source, head, products), *layout)
+        for source in sources
+    }
+    return {
+        f"orders.{source}": Numbers(sort_patches(values.unflatten(1, trace.grid), grid))
+        for source, values in maps.items()
+    }
+
+
+GRAPH = Graph(compute_outputs, inputs=[make_number_input(keys.HEAD, keys.HEAD.start)])
+FEATURE = Feature({VIEW: payload}, graphs={VIEW: GRAPH})
 
 
 def compute_maps(
@@ -61,6 +102,6 @@ def compute_maps(
     }
     if state[keys.WANTS_NORMS]:  # the section Attention explains why a model has no such maps
         with suppress(RunError):
-            for source in ("norm", "norm-head"):
+            for source in NORM_SOURCES:
                 maps[source] = compute_maps_of_source(context, trace, source, head)
     return maps

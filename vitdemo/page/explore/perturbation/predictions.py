@@ -1,28 +1,29 @@
 """Predictions of all models for the full image and for the changed image.
 
-The classes are the most probable classes before and after the change. `predicted` contains the
-predicted class before and after it, `class_count` the number of all classes. `removed` is the state
-of these predictions, and `grid` the grid of removable patches:
+Each model has the fields of `prediction_change`; `class_count` is the number of all classes.
+`removed` is the state of these predictions, and `grid` the grid of removable patches:
 
-    {"grid": [rows, columns], "removed": text, "has_other_changes": whether the image has changes
-     other than removed patches, "models": [{"run": str, "class_count": int,
-     "predicted": [class, class], "classes": [names], "before": [probabilities],
-     "now": [probabilities]}, ...], "problems": [str]}
+    {"grid": [rows, columns], "removed": text, "models": [{"run": str, "class_count": int,
+     ...}, ...], "problems": [str]}
 """
 
-from dataclasses import replace
+import torch
+from torch import Tensor
 
 from vitdemo.analyses.perturbation import PredictionChange, predict_changes
 from vitdemo.context import AppContext
-from vitdemo.data.perturb.changes import RemovedPatches
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import round_numbers
+from vitdemo.page.bridge import fill
+from vitdemo.page.explore.perturbation import image as changed_image
 from vitdemo.page.explore.perturbation.image import load_images, parse_changes
+from vitdemo.page.explore.prediction_change import compare_predictions
 from vitdemo.page.feature import Feature
+from vitdemo.page.graph import Graph, Outputs
 from vitdemo.page.view_state import ViewState, needs
+from vitdemo.runs import Run
 
 VIEW = "changed_predictions"
-PROBABILITY_DIGITS = 6  # enough for equal rounding in the browser and in Python
+MAX_CLASSES = 3  # most probable classes before, and after the change
 
 
 @needs(*keys.CHANGES, keys.MODEL, keys.REMOVED_PATCHES)
@@ -34,22 +35,28 @@ def payload(context: AppContext, state: ViewState) -> dict:
     return {
         "grid": list(removed.grid),
         "removed": removed.encode,
-        "has_other_changes": not replace(changes, removed=RemovedPatches(removed.grid)).is_identity,
         "models": [describe_model(each) for each in models],
         "problems": problems,
     }
 
 
-FEATURE = Feature({VIEW: payload})
+def compute_outputs(
+    context: AppContext, run: Run, state: ViewState, crop: Tensor, changed: Tensor
+) -> Outputs:
+    """Compute the fields of `prediction_change`: see `page.graph`."""
+    model, images = context.load_model(run), run.preprocessing(torch.stack([crop, changed]))
+    before, after = model(images).float().softmax(1)[:, : len(run.classes)]
+    return compare_predictions(run.classes, before, after, MAX_CLASSES, MAX_CLASSES)
+
+
+GRAPH = Graph(
+    compute_outputs, models="models", echoes=[keys.REMOVED_PATCHES], changes=changed_image.VIEW
+)
+FEATURE = Feature({VIEW: payload}, graphs={VIEW: GRAPH})
 
 
 def describe_model(change: PredictionChange) -> dict:
-    shown = change.top_classes()
-    return {
-        "run": change.run.name,
-        "class_count": len(change.run.classes),
-        "predicted": [change.class_before, change.class_after],
-        "classes": [change.run.classes[i] for i in shown],
-        "before": round_numbers(change.before[shown], PROBABILITY_DIGITS),
-        "now": round_numbers(change.after[shown], PROBABILITY_DIGITS),
-    }
+    classes = change.run.classes
+    before, after = (torch.from_numpy(each) for each in (change.before, change.after))
+    data = {"run": change.run.name, "class_count": len(classes)}
+    return fill(data, compare_predictions(classes, before, after, MAX_CLASSES, MAX_CLASSES))

@@ -6,36 +6,56 @@ payload of the grid contains the effect of each single head on the predicted cla
     {"run": str, "name": class, "change": (L, H), "probability": (L, H),
      "mean_source": str | None as in `AblationEffects`}
 
-The payload of the comparison contains the heads that are off, and probabilities by class with all
-heads and without them. `predicted` is the row of the predicted class without them:
+The payload of the comparison contains the heads that are off, and the fields of
+`prediction_change` for the prediction with all heads and without them:
 
-    {"run": str, "heads": [[layer, head], ...], "rows": [[class, before, after], ...],
-     "predicted": int}
+    {"run": str, "heads": [[layer, head], ...], ...}
 
 Letters: L layers, H heads, C classes.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import gradio as gr
-import numpy as np
 import scipy
+import torch
+from torch import Tensor
 
 from vitdemo.analyses.head_ablation import (
     compute_head_effects,
+    compute_photo_outputs,
+    describe_photo_means,
     measure_accuracy_without_heads,
     predict_without_heads,
 )
 from vitdemo.context import AppContext
 from vitdemo.errors import RunError
 from vitdemo.explain.checks import require_attention, to_numpy
-from vitdemo.explain.head_ablation import HeadIndex
-from vitdemo.metrics import top_k_classes
+from vitdemo.explain.forward_pass import trace
+from vitdemo.explain.head_ablation import (
+    HeadIndex,
+    HeadMeans,
+    ablate_each_head,
+    compute_masked_logits,
+)
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import add_view, load_square, round_numbers
+from vitdemo.page.bridge import add_view, fill, load_square, round_numbers
+from vitdemo.page.explore.prediction_change import compare_predictions
 from vitdemo.page.feature import Feature, PageSetup, Report
+from vitdemo.page.graph import (
+    PHOTO,
+    Choice,
+    Constant,
+    Graph,
+    Numbers,
+    Output,
+    Outputs,
+    Positions,
+    make_heads_input,
+)
 from vitdemo.page.view_state import ViewState, needs
+from vitdemo.runs import Run
 
 VIEW = "head_ablation"
 COMPARISON_VIEW = "head_ablation.comparison"
@@ -71,15 +91,75 @@ def payload(context: AppContext, state: ViewState) -> dict:
 def comparison_payload(context: AppContext, state: ViewState) -> dict:
     image, run = load_square(context, state.image), context.find_run(state.model)
     run.require_classes()
-    trace = context.trace_image(run, image)
-    heads = parse_heads(state[keys.HEADS_OFF], *trace.attention.shape[:2])
+    found = context.trace_image(run, image)
+    heads = parse_heads(state[keys.HEADS_OFF], *found.attention.shape[:2])
     after = predict_without_heads(context, run, image, heads, state[keys.HEAD_REPLACEMENT])
-    before = scipy.special.softmax(to_numpy(trace.logits))
+    before = scipy.special.softmax(to_numpy(found.logits))
+    data = {"run": run.name, "heads": number_heads(heads)}
+    tensors = map(torch.from_numpy, (before, after))
+    return fill(data, compare_predictions(run.classes, *tensors, MAX_CLASSES, 1))
+
+
+def compute_effects(
+    context: AppContext, run: Run, state: ViewState, crop: Tensor, photo: Tensor
+) -> Outputs:
+    """Compute the grid: see `page.graph`. `photo` () is the example photo, or -1.
+
+    Means are those of `select_photo_means`. Raises `VitdemoError`.
+    """
+    run.require_classes()
+    model, images = context.load_model(run), run.preprocessing(crop[None])
+    require_attention(run, model)
+    means, source = select_photo_means(context, run, state[keys.HEAD_REPLACEMENT], photo)
+    found = trace(model, images)
+    ablated = ablate_each_head(model, found.tokens, means)[:, :, 0]  # (L, H, C)
+    logits = found.logits[0]
+    predicted = logits.argmax()
+    change, probability = (
+        each.index_select(-1, predicted[None])[..., 0]
+        for each in (ablated - logits, ablated.softmax(-1) - logits.softmax(-1))
+    )
     return {
-        "run": run.name,
-        "heads": number_heads(heads),
-        **compare_predictions(run.classes, before, after),
+        "name": Choice(predicted, run.classes),
+        "change": Numbers(change, EFFECT_DIGITS),
+        "probability": Numbers(probability, EFFECT_DIGITS),
+        "mean_source": source,
     }
+
+
+def compute_comparison(
+    context: AppContext, run: Run, state: ViewState, crop: Tensor, photo: Tensor, off: Tensor
+) -> Outputs:
+    """Compute the comparison without the heads `off` (L, H): see `compute_effects`."""
+    run.require_classes()
+    model, images = context.load_model(run), run.preprocessing(crop[None])
+    require_attention(run, model)
+    means, _ = select_photo_means(context, run, state[keys.HEAD_REPLACEMENT], photo)
+    logits = compute_masked_logits(model, images, [*~off], means)
+    before, after = (each[0].float().softmax(0) for each in (model(images), logits))
+    return {
+        "heads": Positions(off),
+        **compare_predictions(run.classes, before, after, MAX_CLASSES, 1),
+    }
+
+
+def select_photo_means(
+    context: AppContext, run: Run, mode: str, photo: Tensor
+) -> tuple[HeadMeans | None, Output]:
+    """Return the mean outputs of heads over all example photos but `photo`, and their description.
+
+    Both are None for zero ablation. `photo` () is an index, or -1 for another image. The outputs
+    for each photo have the precision of float16.
+    """
+    if mode == "zero":
+        return None, Constant(None)
+    outputs = compute_photo_outputs(context, run)  # L of (n, H, N, D/H)
+    count = len(outputs[0])
+    weights = (torch.arange(count) != photo).float()
+    weights = weights / weights.sum()  # (n,)
+    texts = [describe_photo_means(number) for number in (count, count - 1)]
+    means = [(weights[:, None, None, None] * each).sum(0) for each in outputs]
+    return means, Choice((photo >= 0).long(), texts)
 
 
 def measure_accuracy(context: AppContext, state: ViewState, report: Report) -> dict:
@@ -102,8 +182,15 @@ def measure_accuracy(context: AppContext, state: ViewState, report: Report) -> d
     }
 
 
+INPUTS = [PHOTO, make_heads_input(keys.HEADS_OFF)]
 FEATURE = Feature(
     payloads={VIEW: payload, COMPARISON_VIEW: comparison_payload},
+    graphs={
+        VIEW: Graph(compute_effects, inputs=[PHOTO]),
+        COMPARISON_VIEW: Graph(
+            compute_comparison, inputs=[PHOTO, make_heads_input(keys.HEADS_OFF)]
+        ),
+    },
     tasks={ACCURACY_TASK: measure_accuracy},
 )
 
@@ -118,18 +205,3 @@ def parse_heads(text: str, L: int, H: int) -> frozenset[HeadIndex]:
 def number_heads(heads: Collection[HeadIndex]) -> list[list[int]]:
     """Return sorted [layer, head], both counted from 1."""
     return [[layer + 1, head + 1] for layer, head in sorted(heads)]
-
-
-def compare_predictions(classes: Sequence[str], before: np.ndarray, after: np.ndarray) -> dict:
-    """Return probabilities (C,) `before` and `after` an ablation, of the most probable classes.
-
-    The rows are the most probable classes before the ablation, the most probable class first. The
-    row `predicted` is the most probable class after the ablation.
-    """
-    shown = top_k_classes(before, MAX_CLASSES)[0].tolist()
-    predicted = int(after.argmax())
-    shown += [predicted] if predicted not in shown else []
-    return {
-        "rows": [[classes[c], float(before[c]), float(after[c])] for c in shown],
-        "predicted": shown.index(predicted),
-    }

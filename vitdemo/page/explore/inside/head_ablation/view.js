@@ -111,15 +111,19 @@ function listHeads(heads) {
 }
 
 // Blocks of a document that compare the probabilities with all heads and without some heads.
-function describeComparison({ run, heads, rows, predicted }) {
-  const [name, before, after] = rows[predicted].map((each, i) => (i ? formatProbability(each) : each));
-  const text = `${run} ${predicted ? "now" : "still"} predicts ${name} (${after}; with all heads ${before}).`;
+function describeComparison({ run, heads, predicted: [first, name], classes, before, now }) {
+  const [full, rest] = [before, now].map((shares) => formatProbability(shares[classes.indexOf(name)]));
+  const text = `${run} ${
+    name === first ? "still" : "now"
+  } predicts ${name} (${rest}; with all heads ${full}).`;
   return [
     ...(heads.length ? [{ kind: "Text", text, told: true }] : []),
     {
       kind: "ProbabilityChange",
       title: heads.length ? `Without ${listHeads(heads)}` : "All heads are on",
-      rows,
+      classes,
+      before,
+      now,
       heads: ["all heads", "without"],
     },
   ];

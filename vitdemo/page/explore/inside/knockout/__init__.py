@@ -3,25 +3,30 @@
 The layers `FIRST_BLOCKED` to `LAST_BLOCKED` are blocked. If the last is before the first, as
 initially, no layer is blocked. The payload:
 
-    {"run": str, "layers": [first, last] or None, "depth": number of layers,
-     "special_tokens": [names], "predicted": [class before, class after], "probability": of the
-     class after, "rows": [[class, probability before, probability after], ...]}
+    {"run": str, "layers": [first, last] or [], "depth": number of layers,
+     "special_tokens": [names], and the fields of `prediction_change`}
 
 or, without a result, {"problem": str}.
 """
 
 import gradio as gr
+import torch
+from torch import Tensor
 
 from vitdemo.analyses.knockout import KNOCKOUT_FINDING, KnockoutResult, predict_with_knockout
 from vitdemo.context import AppContext
 from vitdemo.errors import RunError, VitdemoError
-from vitdemo.metrics import top_k_classes
+from vitdemo.explain.checks import require_attention
+from vitdemo.explain.knockout import build_patch_knockout, compute_knockout_logits
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import add_view, load_square
+from vitdemo.page.bridge import add_view, fill, load_square
+from vitdemo.page.explore.prediction_change import compare_predictions
 from vitdemo.page.explore.tab import COMMON_DEPTH
 from vitdemo.page.feature import Feature, PageSetup, ViewData
 from vitdemo.page.gradio_patches import UncheckedSlider
+from vitdemo.page.graph import Graph, Numbers, Outputs, make_number_input
 from vitdemo.page.view_state import ViewState, needs
+from vitdemo.runs import Run
 
 VIEW = "knockout"
 LAYER_RANGE = (keys.FIRST_BLOCKED, keys.LAST_BLOCKED)
@@ -65,9 +70,6 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
     return ViewData(describe_result(found), sliders)
 
 
-FEATURE = Feature({VIEW: payload})
-
-
 def select_blocked_layers(first: int, last: int) -> range:
     """Return the blocked layers, from 0, for the layers `first` to `last`, from 1."""
     return range(first - 1, max(last, first - 1))
@@ -75,16 +77,45 @@ def select_blocked_layers(first: int, last: int) -> range:
 
 def describe_result(result: KnockoutResult) -> dict:
     """Compare the prediction and the most probable classes before and after the knock-out."""
-    classes, layers = result.run.classes, result.layers
-    before, now = int(result.before.argmax()), int(result.after.argmax())
-    shown = top_k_classes(result.before, min(MAX_CLASSES, len(classes)))[0].tolist()
-    shown += [] if now in shown else [now]
-    return {
+    layers = result.layers
+    data = {
         "run": result.run.name,
-        "layers": [layers[0] + 1, layers[-1] + 1] if layers else None,
+        "layers": [layers[0] + 1, layers[-1] + 1] if layers else [],
         "depth": result.num_layers,
         "special_tokens": list(result.special_tokens),
-        "predicted": [classes[before], classes[now]],
-        "probability": float(result.after[now]),
-        "rows": [[classes[c], float(result.before[c]), float(result.after[c])] for c in shown],
     }
+    before, after = map(torch.from_numpy, (result.before, result.after))
+    return fill(data, compare_predictions(result.run.classes, before, after, MAX_CLASSES, 1))
+
+
+def compute_outputs(
+    context: AppContext,
+    run: Run,
+    state: ViewState,
+    crop: Tensor,
+    first_blocked: Tensor,
+    last_blocked: Tensor,
+) -> tuple[Outputs, Outputs]:
+    """Compute the data that depend on image and sliders: see `page.graph`. Raises `RunError`."""
+    run.require_classes()
+    model, images = context.load_model(run), run.preprocessing(crop[None])
+    require_attention(run, model)
+    depth = len(model.blocks)
+    try:
+        all_blocked = build_patch_knockout(model, range(depth))  # (L, N, N)
+    except ValueError as error:
+        raise RunError(f"'{run.name}': {error}") from error
+    first, last = (each.round().clamp(max=depth) for each in (first_blocked, last_blocked))
+    layers = torch.arange(1, depth + 1)
+    is_blocked = (layers >= first) & (layers <= last)  # (L,)
+    after = compute_knockout_logits(model, images, all_blocked & is_blocked[:, None, None])
+    before, after = (each[0].softmax(0) for each in (model(images).float(), after))
+    ends = torch.stack([first, last]).masked_fill(last < first, torch.nan)
+    outputs = {"layers": Numbers(ends)}
+    outputs |= compare_predictions(run.classes, before, after, MAX_CLASSES, 1)
+    sliders = zip(LAYER_RANGE, (first, last), strict=True)
+    return outputs, {f"{key.name}.value": Numbers(value) for key, value in sliders}
+
+
+INPUTS = [make_number_input(key, key.start) for key in LAYER_RANGE]
+FEATURE = Feature({VIEW: payload}, graphs={VIEW: Graph(compute_outputs, inputs=INPUTS)})

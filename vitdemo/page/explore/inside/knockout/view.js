@@ -13,9 +13,9 @@ function describeLayers({ layers: [first, last], depth }) {
   return first === last ? `layer ${first}` : `layers ${first} to ${last}`;
 }
 
-function describePrediction({ run, predicted: [before, now], probability }) {
+function describePrediction({ run, predicted: [before, now], classes, now: shares }) {
   const still = before === now ? "still" : "now";
-  return `${run} ${still} predicts ${now} (${formatProbability(probability)}).`;
+  return `${run} ${still} predicts ${now} (${formatProbability(shares[classes.indexOf(now)])}).`;
 }
 
 // Why all special tokens are blocked, not only the class token.
@@ -26,8 +26,8 @@ function describeSpecialTokens(names) {
 
 export function listBlocks(data) {
   if (data.problem) return [{ kind: "Notice", text: data.problem }];
-  if (!data.layers) return [{ kind: "Text", text: NO_LAYER, told: true }];
-  const { rows, special_tokens: names } = data;
+  if (!data.layers.length) return [{ kind: "Text", text: NO_LAYER, told: true }];
+  const { classes, before, now, special_tokens: names } = data;
   const isOne = names.length === 1;
   const subject = isOne ? "The class token cannot attend" : "No special token can attend";
   const remarks = isOne ? [CAVEAT] : [describeSpecialTokens(names), CAVEAT];
@@ -36,7 +36,9 @@ export function listBlocks(data) {
     {
       kind: "ProbabilityChange",
       title: `${subject} to patches in ${describeLayers(data)}`,
-      rows,
+      classes,
+      before,
+      now,
       heads: ["before", "now"],
     },
     ...remarks.map((text) => ({ kind: "Text", text, quiet: true })),

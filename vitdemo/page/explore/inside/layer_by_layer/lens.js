@@ -44,7 +44,12 @@ export function drawLens(lens, layer, choose) {
 }
 
 const listPatches = ({ named, predicted, shares }, layer) =>
-  predicted[layer].map((c, p) => ({ ...named[c], share: shares[layer][p] }));
+  predicted[layer].map((c, p) => ({
+    name: named.names[c],
+    short: named.short[c],
+    colour: named.colours[c],
+    share: shares[layer][p],
+  }));
 
 const makePatchRows = ([rows, columns], make) =>
   makeRange(rows, (i) => makeRange(columns, (j) => make(i * columns + j, i + 1, j + 1)));

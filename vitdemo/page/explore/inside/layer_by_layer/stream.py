@@ -5,31 +5,39 @@
  "lengths": (L+1, 2), norms of the tokens that the classifier reads, and of the patches}
 """
 
-import numpy as np
+import torch
 from torch import nn
 
-from vitdemo.explain.checks import to_numpy
+from vitdemo.errors import RunError
 from vitdemo.explain.image_trace import ImageTrace
-from vitdemo.explain.logit_attribution import compute_logit_attribution
-from vitdemo.page.bridge import round_numbers
+from vitdemo.explain.logit_attribution import (
+    MAX_STREAM_CLASSES,
+    compute_contributions,
+    mean_token_norms,
+)
+from vitdemo.page.graph import Choice, Numbers, Outputs
 
 LOGIT_DIGITS = 5
 
 
-def describe_stream(model: nn.Module, trace: ImageTrace) -> dict:
-    attribution = compute_logit_attribution(model, trace)
-    parts = attribution.contributions
+def compute_stream(model: nn.Module, trace: ImageTrace) -> Outputs:
+    """Compute the contributions to logits. Raises `RunError` for an unsupported classifier."""
+    logits, classes = trace.logits.topk(min(MAX_STREAM_CLASSES, len(trace.logits)))  # (K,)
+    try:
+        parts = compute_contributions(model, trace.tokens, classes)
+    except TypeError as error:
+        raise RunError(str(error)) from error
+    rows = trace.classifier_rows, slice(trace.num_prefix_tokens, None)  # classifier tokens, patches
     numbers = {
-        "logits": attribution.logits,
-        "embedding": to_numpy(parts.embedding),
-        "heads": to_numpy(parts.heads),
-        "bias": to_numpy(parts.attention_bias),
-        "mlps": to_numpy(parts.mlps),
-        "constant": to_numpy(parts.constant),
-        "lengths": np.stack([attribution.classifier_token_norms, attribution.patch_norms], axis=1),
+        "logits": logits,
+        "embedding": parts.embedding,
+        "heads": parts.heads,
+        "bias": parts.attention_bias,
+        "mlps": parts.mlps,
+        "constant": parts.constant,
+        "lengths": torch.stack([mean_token_norms(trace.tokens, each) for each in rows], dim=1),
     }
     return {
-        "reads_class_token": trace.reads_class_token,
-        "classes": [trace.run.classes[c] for c in attribution.classes],
-        **{name: round_numbers(values, LOGIT_DIGITS) for name, values in numbers.items()},
+        "classes": Choice(classes, trace.run.classes),
+        **{name: Numbers(values, LOGIT_DIGITS) for name, values in numbers.items()},
     }

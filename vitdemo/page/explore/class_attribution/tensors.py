@@ -1,0 +1,80 @@
+"""The tensors of the attribution maps of a class; no values are read, see `page.graph`.
+
+The results of the faithfulness test and of slow maps are left out.
+"""
+
+import torch
+from torch import Tensor
+
+from vitdemo.analyses.class_attribution import (
+    ATTENTION,
+    load_summaries,
+    sort_by_measured_score,
+)
+from vitdemo.context import AppContext
+from vitdemo.explain.attributions import list_methods
+from vitdemo.explain.attributions.method import AttributionInput
+from vitdemo.page import state_keys as keys
+from vitdemo.page.graph import (
+    Choice,
+    Constant,
+    Graph,
+    Numbers,
+    Outputs,
+    Pixels,
+    make_class_input,
+    make_layer_input,
+    select_layer,
+)
+from vitdemo.page.view_state import ViewState
+from vitdemo.runs import Run
+
+PROBABILITY_DIGITS, VALUE_DIGITS = 6, 9
+
+
+def compute_outputs(
+    context: AppContext, run: Run, state: ViewState, crop: Tensor, target: Tensor, layer: Tensor
+) -> tuple[Outputs, Outputs]:
+    """Compute the fast maps of the class `target` () of `run`; -1 is the predicted class.
+
+    `layer` () is the layer of the attention map; 0 is the initial layer. Raises `VitdemoError`.
+    """
+    run.require_classes()
+    model, images = context.load_model(run), run.preprocessing(crop[None])
+    probabilities = model(images)[0].float().softmax(0)[: len(run.classes)]  # (C,)
+    predicted = probabilities.argmax()
+    chosen = torch.where(target < 0, predicted, target)  # ()
+    outputs: Outputs = {
+        "target": Choice(chosen, run.classes),
+        "probabilities": Numbers(probabilities.index_select(0, chosen[None]), PROBABILITY_DIGITS),
+        "seen": Pixels(crop),
+        "scores": Constant(None),
+        "is_untested": Constant(True),
+    }
+    summaries = load_summaries(context, run)
+    methods = sort_by_measured_score(list_methods(model), summaries)
+    methods = [each for each in methods if not each.is_slow]
+    outputs["first"] = Constant(methods[0].name)
+    subject = AttributionInput.create(model, images, chosen[None])
+    subject.needs_gradients = True
+    for i, method in enumerate(methods):
+        values = method.compute(subject).detach()[0]
+        if method.name == ATTENTION:
+            shown = select_layer(context, run, layer)
+            mean = subject.attention[:, 0].mean(1)  # (L, N, N)
+            values = subject.to_patch_maps(mean.index_select(0, shown[None] - 1))[0]
+            titles = [f"Attention, layer {i + 1}" for i in range(len(mean))]
+            outputs[f"maps.{i}.title"] = Choice(shown - 1, titles)
+        outputs[f"maps.{i}.values"] = Numbers(values, VALUE_DIGITS)
+    first = [f"predicted class ({name})" for name in run.classes]
+    controls: Outputs = {
+        f"{keys.EXPLAINED_CLASS.name}.choices.0.0": Choice(predicted, first),
+        f"{keys.EXPLAINED_CLASS.name}.value": Choice(target + 1, ["", *run.classes]),
+    }
+    return outputs, controls
+
+
+GRAPH = Graph(
+    compute_outputs,
+    inputs=[make_class_input(keys.EXPLAINED_CLASS), make_layer_input(keys.LAYER)],
+)
