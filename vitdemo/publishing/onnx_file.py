@@ -24,6 +24,15 @@ NEEDED_PACKAGES = ("onnx", "onnxscript")
 INPUT_NAME, LOGITS_NAME, ATTENTION_NAME = "images", "logits", "attention_{}"
 
 
+def check_packages() -> None:
+    """Raise `ModelError` if packages that the export needs are not installed."""
+    if missing := list_missing_packages():
+        raise ModelError(
+            f"The export to ONNX needs the package{'s' if len(missing) > 1 else ''} "
+            f"{' and '.join(missing)}: pip install {' '.join(missing)}."
+        )
+
+
 def list_missing_packages() -> list[str]:
     """Return the packages that the export needs and that are not installed."""
     return [name for name in NEEDED_PACKAGES if importlib.util.find_spec(name) is None]
@@ -51,11 +60,7 @@ def export_onnx(run: Run, file: Path) -> Sequence[str]:
     is the logits. Raises `ModelError` if an optional package is missing, and `RunError` without
     weights.
     """
-    if missing := list_missing_packages():
-        raise ModelError(
-            f"The export to ONNX needs the package{'s' if len(missing) > 1 else ''} "
-            f"{' and '.join(missing)}: pip install {' '.join(missing)}."
-        )
+    check_packages()
     if not file.parent.is_dir():
         raise ModelError(
             f"The folder '{file.parent}' does not exist. Create this folder, or choose another "

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 from vitdemo.page import modules
 from vitdemo.page.components import COMPONENTS_FOLDER
 from vitdemo.page.modules import LANGUAGE
+from vitdemo.page.saved_view.html import PREFIX
 from vitdemo.page.theme import build_style
 
 FOLDER = Path(__file__).parent
@@ -24,6 +25,7 @@ COMPONENTS = {  # selector of a component of Python -> its style sheet
     "[data-control=runs]": "run_list",
 }
 TITLE = "vitdemo"
+NO_ICON = '<link rel="icon" href="data:,">'
 
 
 def build_site_style() -> str:
@@ -43,6 +45,7 @@ FILES = {  # path -> content; modules import each other by these paths, as in th
     **{f"site/{file.name}": file.read_bytes() for file in sorted(FOLDER.glob("*.js"))},
     "style.css": build_site_style().encode(),
 }
+MODULES = {path: content for path, content in FILES.items() if path.endswith(".js")}
 VENDOR = FOLDER / "vendor"  # ONNX Runtime Web, which runs graphs
 VERSION = hashlib.blake2b(repr(FILES).encode(), digest_size=8).hexdigest()
 
@@ -53,20 +56,34 @@ def read_runtime() -> dict[str, bytes]:
 
 
 def build_document(
-    settings: Mapping[str, object], layout: str = VIEWS_ONLY, files_url: str = "files"
+    settings: Mapping[str, object],
+    layout: str = VIEWS_ONLY,
+    files_url: str = "./files",
+    head: str = "",
 ) -> str:
     """Return an HTML document with views and controls of the page.
 
     `settings` are the settings that `main.js` reads. `layout` is the HTML of `layout.build_layout`,
     in which the views and controls are mounted; by default, they follow each other. `files_url` is
-    the URL of `FILES`.
+    the URL of `FILES`, which begins with "/" or ".". `head` contains further elements of the head.
     """
+    head = f'{head or NO_ICON}\n<link rel="stylesheet" href="{files_url}/style.css">'
+    imports = json.dumps({"imports": {PREFIX: f"{files_url}/"}})
+    return fill_document(settings, layout, head, imports)
+
+
+def fill_document(
+    settings: Mapping[str, object], layout: str, head: str, imports: str, contents: str = ""
+) -> str:
+    """Return an HTML document; `imports` is the import map, and `contents` ends the body."""
     template = Template((FOLDER / "page.html").read_text("utf-8"))
     return template.substitute(
         language=LANGUAGE,
         title=TITLE,
-        files=files_url,
+        head=head,
+        imports=imports,
         layout=layout,
         kind="" if layout == VIEWS_ONLY else "vd-site",
         settings=json.dumps(settings).replace("<", "\\u003c"),
+        contents=contents,
     )

@@ -7,11 +7,12 @@ import "../page/views.js";
 import * as controls from "./controls.js";
 import { connectTabs } from "./tabs.js";
 
-const { connection, places, description, image, tabs, components } = JSON.parse(
+const { connection, places, description, image, tabs, components, version } = JSON.parse(
   document.querySelector("#site").textContent,
 );
-const server = await import(`./${connection}.js`);
-const load = (name) => import(`../page/${name}`);
+// The import map of the document contains these names, because the modules of a single file have no paths.
+const server = await import(`vitdemo/site/${connection}.js`);
+const load = (name) => import(`vitdemo/page/${name}`);
 
 // Return the element `id` of the layout, or a new element.
 function getPlace(id) {
@@ -34,7 +35,7 @@ function mountPlace(id, content) {
 // Fill the element `id` with a component of Python, given by its module and its value.
 async function mountComponent(id, { part, value }) {
   const { mount } = await load(`components/${part}.js`);
-  const props = { value: server.completeUrls(value) };
+  const props = { value: await server.completeUrls(value) };
   mount({ element: getPlace(id).querySelector("[data-place]"), props, trigger() {}, watch() {} });
 }
 
@@ -46,3 +47,4 @@ for (const [id, content] of Object.entries(places)) mountPlace(id, content);
 store.start({ tabs, image });
 connectTabs(tabs);
 store.checkModels();
+if (version) import("vitdemo/site/offline.js").then(({ startOffline }) => startOffline(version));

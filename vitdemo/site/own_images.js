@@ -1,6 +1,7 @@
 // The data of views that graphs compute in this browser: see graphs.py. They show the user's own images, and states of the
 // example photos that were not recorded.
 import { decode } from "../page/explore/perturbation/changes.js";
+import { locate, openFiles, startModuleWorker } from "./files.js";
 import { showProgress } from "./progress.js";
 
 const OWN_PREFIX = "own-";
@@ -10,37 +11,40 @@ const NOT_AVAILABLE = "This image is no longer available. Choose it again.";
 const NOT_COMPUTED =
   "This site computes predictions and attention for your image, but not this result. The full version computes it.";
 const NO_WORKER = "This browser cannot run models on this page. Another browser, or the full version, can.";
+const RUNTIME = ["ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm.gz"].map((name) =>
+  `site/vendor/${name}`
+);
 const MAGIC = { Uint16Array: "vdm1", Float16Array: "vdm1", Float32Array: "vdf1" }; // see page/components/matrix_file.py
 
 // path -> { opened: promise of the worker's answer, url: of the image, files: URLs of computed files by position }
 const images = new Map();
 const waiting = new Map(); // id -> function that receives the answer of the worker
 const loaded = new Set(); // names of the models whose graphs were opened
-let worker = null;
+let worker = null; // promise
 let count = 0;
 
-function startWorker() {
-  const found = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
+async function startWorker() {
+  const found = await startModuleWorker("site/worker.js");
   found.onmessage = ({ data: { id, ...answer } }) => {
     if (id === undefined) return showProgress(answer);
     waiting.get(id)(answer);
     waiting.delete(id);
   };
-  found.onerror = () => {
-    for (const receive of waiting.values()) receive({ error: NO_WORKER });
-    waiting.clear();
-    worker = null;
-  };
+  found.onerror = stopWaiting;
   return found;
+}
+
+function stopWaiting() {
+  for (const receive of waiting.values()) receive({ error: NO_WORKER });
+  waiting.clear();
+  worker = null;
 }
 
 function send(message) {
   worker ??= startWorker();
   const id = ++count;
-  return new Promise((resolve) => {
-    waiting.set(id, resolve);
-    worker.postMessage({ id, ...message });
-  });
+  worker.then((found) => found.postMessage({ id, ...message })).catch(stopWaiting);
+  return new Promise((resolve) => waiting.set(id, resolve));
 }
 
 // Keep an image of the user in the browser, and return its `path`.
@@ -70,9 +74,10 @@ function listFiles({ files }, at) {
 
 export const isOwn = (image) => image?.source === "own";
 
-// Keep the example photo at `url`, unless it is kept, and return its `path`.
-export async function openPhoto({ source }, url) {
+// Keep the example photo of the file `name`, unless it is kept, and return its `path`.
+export async function openPhoto({ source }, name) {
   if (!images.has(source)) {
+    const url = await locate(name);
     const file = await (await fetch(url)).blob();
     images.set(source, { url, files: new Map(), opened: send({ open: file, path: source }) });
   }
@@ -202,10 +207,12 @@ const encodeInputs = ({ inputs }, values) =>
 
 // Run a graph of the `entry` for an image. The graph `changes` of the entry changes the image before.
 async function runGraph(graph, { changes }, { path, at }, values) {
-  const root = new URL("data/graphs/", document.baseURI).href;
+  const graphs = changes ? [graph, changes] : [graph];
+  const names = graphs.flatMap(({ file, weights }) => [file, ...Object.keys(weights)]);
+  const files = await openFiles([...RUNTIME, ...names.map((name) => `data/graphs/${name}`)]);
   const change = changes && { graph: changes, inputs: encodeInputs(changes, values) };
   const inputs = encodeInputs(graph, values);
-  const { outputs, error } = await send({ run: graph, path, at, root, inputs, change });
+  const { outputs, error } = await send({ run: graph, path, at, files, inputs, change });
   if (error) throw new Error(error);
   loaded.add(graph.run);
   return outputs;

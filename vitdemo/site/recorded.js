@@ -1,27 +1,27 @@
-// Answers recorded by record.py to the requests of the store. URLs are relative to the document.
+// Answers recorded by record.py to the requests of the store.
 import { parsePayload } from "../page/store.js";
+import { locate } from "./files.js";
 import * as ownImages from "./own_images.js";
 
 const NOT_RECORDED =
   "This site contains only recorded results, and not this one. The full version of vitdemo computes it.";
 const NOT_LOADED = "This result could not be loaded. Check the connection, then choose it again.";
 
-// Make the URLs of files absolute, because style sheets would resolve them relative to themselves.
-export const completeUrls = ({ text, files }) => ({
+// Replace the names of files by their URLs.
+export const completeUrls = async ({ text, files }) => ({
   text,
-  files: files.map(({ url }) => ({ url: new URL(url, document.baseURI).href })),
+  files: await Promise.all(files.map(async ({ url }) => ({ url: await locate(url) }))),
 });
 
 const { models, depths, image, graphs, photos, description } = JSON.parse(
   document.querySelector("#site").textContent,
 );
-const loaded = new Map(); // URL -> promise of its JSON
+const loaded = new Map(); // name of a file -> promise of its JSON
 
-function load(url) {
-  const found = loaded.get(url) ??
-    fetch(url).then((response) => response.json());
-  loaded.set(url, found);
-  found.catch(() => loaded.delete(url));
+function load(name) {
+  const found = loaded.get(name) ?? locate(name).then(fetch).then((response) => response.json());
+  loaded.set(name, found);
+  found.catch(() => loaded.delete(name));
   return found;
 }
 
@@ -58,7 +58,8 @@ async function findRecorded(name, values) {
   const paths = parts.map(get);
   if (!paths.length || !paths.every(Boolean)) return null;
   const found = await Promise.all(paths.map((path) => load(`data/answers/${path}`)));
-  const answer = found.map((value) => parsePayload({ value: completeUrls(value) }));
+  const completed = await Promise.all(found.map(completeUrls));
+  const answer = completed.map((value) => parsePayload({ value }));
   return answer.length > 1 ? combined[name](answer, values[0]) : answer[0];
 }
 

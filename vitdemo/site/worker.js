@@ -2,7 +2,7 @@
 //
 //   { id, open: file, path }           -> { id, size: [width, height] }
 //   { id, forget: path }               -> { id }
-//   { id, run: graph, path, at, root, inputs, change } -> { id, outputs: [{ shape, data } or null, ...] }
+//   { id, run: graph, path, at, files, inputs, change } -> { id, outputs: [{ shape, data } or null, ...] }
 //
 // `at` is the position of the square. An input is { name, type, shape, data }. Constant outputs are null. `change` is
 // undefined, or { graph, inputs } of a graph that changes the image for the input `changed_crop`.
@@ -16,6 +16,7 @@ const NOT_READ =
 const NOT_LOADED = "The model could not be loaded. Check the connection, then choose the image again.";
 const NOT_COMPUTED =
   "This browser cannot run the model, or has too little memory. Another browser may be able to.";
+const FOLDER = "data/graphs/";
 const MAX_CROPS = 20;
 const GZIP = [0x1f, 0x8b]; // first bytes; a server may unpack the file itself
 const images = new Map(); // path -> ImageBitmap
@@ -25,13 +26,12 @@ const files = new Map(); // name -> promise of the bytes
 const sessions = new Map(); // name of a graph -> { session, hasWeights }, the latest last
 let runtime = null; // promise
 
-async function startRuntime() {
-  const place = (name) => new URL(`./vendor/${name}`, import.meta.url).href;
-  const name = "ort-wasm-simd-threaded";
-  const packed = new Uint8Array(await loadBytes(place(`${name}.wasm.gz`), startReport("the runtime")));
+async function startRuntime(sources) {
+  const name = "site/vendor/ort-wasm-simd-threaded";
+  const packed = new Uint8Array(await loadBytes(sources[`${name}.wasm.gz`], startReport("the runtime")));
   const isPacked = GZIP.every((byte, i) => packed[i] === byte);
   ort.env.wasm.numThreads = 1; // threads need response headers that plain file servers do not send
-  ort.env.wasm.wasmPaths = { mjs: place(`${name}.mjs`) };
+  ort.env.wasm.wasmPaths = { mjs: getUrl(sources[`${name}.mjs`]) };
   ort.env.wasm.wasmBinary = isPacked ? await decompress(packed) : packed.buffer;
 }
 
@@ -44,10 +44,13 @@ function startReport(name, size = 0) {
   return (count) => postMessage({ name, loaded: loaded += count, size });
 }
 
-// Fetch a file of `size` bytes (0: not known), and call `report` with the number of bytes of each part.
-async function loadBytes(url, report = () => {}, size = 0) {
+const getUrl = (source) => source instanceof Blob ? URL.createObjectURL(source) : source;
+
+// Read a file of `size` bytes (0: not known), and call `report` with the number of bytes of each part. `source` is a URL, or
+// a Blob (see files.js).
+async function loadBytes(source, report = () => {}, size = 0) {
   try {
-    const response = await fetch(url);
+    const response = await fetch(getUrl(source));
     if (!response.ok) throw new Error(`status ${response.status}`);
     const parts = [];
     for await (const part of readParts(response.body)) {
@@ -68,10 +71,10 @@ async function* readParts(stream) { // Safari cannot iterate a stream
 }
 
 // Return the bytes of the weights by file name. Files remain in memory, because several graphs share them.
-function loadWeights({ run, weights }, root) {
+function loadWeights({ run, weights }, sources) {
   const report = startReport(run, Object.values(weights).reduce((sum, each) => sum + each, 0));
   const load = (name) => {
-    const found = files.get(name) ?? loadBytes(root + name, report, weights[name]);
+    const found = files.get(name) ?? loadBytes(sources[FOLDER + name], report, weights[name]);
     files.set(name, found);
     found.catch(() => files.delete(name));
     return found;
@@ -81,21 +84,21 @@ function loadWeights({ run, weights }, root) {
   );
 }
 
-async function openSession(graph, root) {
-  runtime ??= startRuntime();
+async function openSession(graph, sources) {
+  runtime ??= startRuntime(sources);
   await runtime.catch((error) => {
     runtime = null;
     throw error;
   });
-  const externalData = await loadWeights(graph, root);
-  const bytes = await loadBytes(root + graph.file);
+  const externalData = await loadWeights(graph, sources);
+  const bytes = await loadBytes(sources[FOLDER + graph.file]);
   return ort.InferenceSession.create(new Uint8Array(bytes), { externalData });
 }
 
 // Return the session of a graph; of more than `MAX_SESSIONS`, the one that was used longest ago is closed.
-async function getSession(graph, root) {
+async function getSession(graph, sources) {
   const hasWeights = Object.keys(graph.weights).length > 0;
-  const { session } = sessions.get(graph.file) ?? { session: await openSession(graph, root) };
+  const { session } = sessions.get(graph.file) ?? { session: await openSession(graph, sources) };
   sessions.delete(graph.file);
   sessions.set(graph.file, { session, hasWeights });
   const heavy = [...sessions].filter(([, each]) => each.hasWeights);
@@ -155,8 +158,8 @@ const toArray = {
 
 const makeCropTensor = (data, { size }) => new ort.Tensor("uint8", data, [3, size, size]);
 
-async function runSession(graph, root, crops, inputs) {
-  const session = await getSession(graph, root);
+async function runSession(graph, sources, crops, inputs) {
+  const session = await getSession(graph, sources);
   const tensors = inputs.map((
     { name, type, shape, data },
   ) => [name, new ort.Tensor(type, toArray[type](data), shape)]);
@@ -164,9 +167,9 @@ async function runSession(graph, root, crops, inputs) {
 }
 
 // The crop for `graph` of the image that the graph of `change` changes; without changes, that of the image.
-async function computeChangedCrop(graph, { path, at, root, change }) {
+async function computeChangedCrop(graph, { path, at, files: sources, change }) {
   const canvas = makeCropTensor(getCrop(path, at, change.graph), change.graph);
-  const found = await runSession(change.graph, root, { crop: canvas }, change.inputs);
+  const found = await runSession(change.graph, sources, { crop: canvas }, change.inputs);
   if (!found["data.is_changed"].data[0]) return getCrop(path, at, graph);
   const { dims: [, height, width], data } = found["data.changed"];
   const square = { data: joinChannels(data), width, height };
@@ -174,10 +177,10 @@ async function computeChangedCrop(graph, { path, at, root, change }) {
 }
 
 async function runGraph(graph, message) {
-  const { path, at, root, inputs, change } = message;
+  const { path, at, files: sources, inputs, change } = message;
   const crops = { crop: makeCropTensor(getCrop(path, at, graph), graph) };
   if (change) crops.changed_crop = makeCropTensor(await computeChangedCrop(graph, message), graph);
-  const found = await runSession(graph, root, crops, inputs);
+  const found = await runSession(graph, sources, crops, inputs);
   const outputs = graph.outputs.map(({ part, path }) => found[`${part}.${path}`]);
   return { outputs: outputs.map((each) => each ? { shape: [...each.dims], data: each.data } : null) };
 }

@@ -18,6 +18,7 @@ import html
 import json
 import posixpath
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from string import Template
 
@@ -95,7 +96,7 @@ def build_saved_view(context: AppContext, run: Run, image: Image, state: ViewSta
         title=html.escape(TITLE.format(run=run.name)),
         about=html.escape(ABOUT),
         style=build_style(),
-        imports=build_import_map(),
+        imports=build_own_import_map(),
         data=serialise(values),
         entry=f"{PREFIX}{ENTRY}",
     )
@@ -146,15 +147,28 @@ def resolve_import(importer: str, path: str) -> str:
 
 
 @functools.cache
-def build_import_map() -> str:
-    """Return the import map that gives the modules of the saved view their content."""
+def build_own_import_map() -> str:
+    return build_import_map({name: MODULES[name] for name in list_modules(ENTRY)})
+
+
+def build_import_map(modules: Mapping[str, bytes]) -> str:
+    """Return the import map that contains `modules`, given by their paths."""
     imports = {}
-    for name in list_modules(ENTRY):
+    for name, content in modules.items():
         # A module from a data URL has no folder, so its imports need names instead of paths.
-        source = IMPORT.sub(
-            lambda found, name=name: f'{found[1]}"{PREFIX}{resolve_import(name, found[2])}";',
-            MODULES[name].decode(),
+        source = replace_imports(
+            content, lambda path, name=name: PREFIX + resolve_import(name, path)
         )
-        content = base64.b64encode(source.encode()).decode()
-        imports[f"{PREFIX}{name}"] = f"data:text/javascript;base64,{content}"
+        imports[f"{PREFIX}{name}"] = encode_module(source)
     return json.dumps({"imports": imports})
+
+
+def replace_imports(module: bytes, replace: Callable[[str], str]) -> bytes:
+    """Return a module whose imports of the path `path` are imports of `replace(path)`."""
+    text = IMPORT.sub(lambda found: f'{found[1]}"{replace(found[2])}";', module.decode())
+    return text.encode()
+
+
+def encode_module(module: bytes) -> str:
+    """Return the data URL of a module."""
+    return f"data:text/javascript;base64,{base64.b64encode(module).decode()}"
