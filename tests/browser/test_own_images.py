@@ -20,8 +20,8 @@ from vitdemo.site.record import Recorder
 POSITION = 0.3  # of the square
 # Returns the answer of a view for an image; each file is replaced by its content.
 JS_ANSWER = """async ([name, model, picture, at, chosen]) => {
-  const { ask, upload } = await import(new URL("files/site/recorded.js", document.baseURI));
-  const { STATE_KEYS } = await import(new URL("files/page/generated.js", document.baseURI));
+  const { ask, upload } = await import("vitdemo/site/recorded.js");
+  const { STATE_KEYS } = await import("vitdemo/page/generated.js");
   const { description } = JSON.parse(document.querySelector("#site").textContent);
   const decode = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const { path } = await upload(new File([decode(picture)], "own.png", { type: "image/png" }));
@@ -46,7 +46,7 @@ JS_ANSWER = """async ([name, model, picture, at, chosen]) => {
 }"""
 JS_CROP = """async ([text, width, height, at, size, crop, interpolation]) => {
   const { cropAndResize, findSquare, limitSquare } =
-    await import(new URL("files/site/pixels.js", document.baseURI));
+    await import("vitdemo/site/pixels.js");
   const data = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const { left, top, side } = findSquare(width, height, at);
   const square = new Uint8Array(3 * side * side);

@@ -23,6 +23,9 @@ ORDER = ["texts", "store", "components", "features", "entry modules"]
 CONNECTIONS = ("site/server.js", "site/recorded.js")  # `site/main.js` imports one of them
 ENTRIES = (
     *("page/main.js", "page/saved_view/main.js", "site/main.js", "site/worker.js"),
+    "site/offline.js",  # by `site/main.js`, on a site with several files
+    "site/service_worker.js",  # by `site/offline.js`, from the folder of the document
+    "site/incomplete.js",  # part of the HTML of a single file
     "site/vendor/ort-wasm-simd-threaded.mjs",  # by the runtime, from a path of `worker.js`
     *CONNECTIONS,
 )

@@ -18,10 +18,13 @@ e13f7f94fc51b4ca72b12faeb1ee95f4ace6dfbc8939bc718aabdc0a27c4299b ort-wasm-simd-t
 
 def test_document_contains_the_settings_and_files_without_gradio():
     given = {"places": {"answers": "</script>"}, "description": {"a": {"kind": "flag"}}}
-    text = build_document(given, files_url="f")
+    text = build_document(given, files_url="./f")
     assert json.loads(re.search(r'id="site">(.*?)</script>', text)[1]) == given
-    files = {path.removeprefix("f/") for path in re.findall(r'(?:src|href)="(f/[^"]*)"', text)}
-    assert files == {"style.css", "site/main.js"} <= {*FILES}
+    assert re.findall(r'(?:src|href)="\./f/([^"]*)"', text) == ["style.css"]
+    imports = json.loads(re.search(r'<script type="importmap">(.*?)</script>', text)[1])["imports"]
+    entry = re.search(r'import "(.*?)"', text)[1]
+    assert {entry.replace(*each) for each in imports.items()} == {"./f/site/main.js"}
+    assert {"style.css", "site/main.js"} <= {*FILES}
     assert "gradio" not in text
 
 

@@ -1,12 +1,12 @@
 """The exported site: its files, its recorded answers, and refusals."""
 
 import json
-import re
 
 import pytest
 
 from tests.support.factories import make_context
 from tests.support.loops import call_in_loop
+from tests.support.sites import ignore_progress, read_settings
 from vitdemo.data import MISSING_DATASET
 from vitdemo.errors import DataError, SiteError
 from vitdemo.page import FEATURE
@@ -15,11 +15,6 @@ from vitdemo.page.view_state import needs
 from vitdemo.site import export
 from vitdemo.site.record import NEEDS_DATASET, Recorder, format_state
 from vitdemo.site.states import list_images
-
-
-def read_settings(folder) -> dict:
-    text = (folder / "index.html").read_text("utf-8")
-    return json.loads(re.search(r'id="site">(.*?)</script>', text)[1])
 
 
 def test_each_recorded_state_has_an_answer_and_its_files(exported_site):
@@ -75,7 +70,7 @@ def test_a_result_of_the_dataset_has_one_answer(shown, tmp_path):
         raise DataError(f"{MISSING_DATASET}: '/folder'")
 
     Recorder(shown, tmp_path).record(
-        {"needs_images": needs(keys.IMAGE)(fail)}, ["needs_images"], {}, lambda *arguments: None
+        {"needs_images": needs(keys.IMAGE)(fail)}, ["needs_images"], {}, ignore_progress
     )
     index = json.loads((tmp_path / "data" / "needs_images.json").read_text("utf-8"))
     assert [*index] == ["*"]
@@ -94,13 +89,13 @@ def test_a_view_with_too_many_states_is_refused(shown, tmp_path, monkeypatch):
     monkeypatch.setattr("vitdemo.site.record.MAX_STATES", len(list_images()) - 1)
     recorder = Recorder(shown, tmp_path)
     with pytest.raises(ValueError, match="image_input"):
-        recorder.record(FEATURE.payloads, ["image_input"], {}, lambda *arguments: None)
+        recorder.record(FEATURE.payloads, ["image_input"], {}, ignore_progress)
 
 
 def test_a_folder_with_files_is_kept(tmp_path):
     (tmp_path / "own.txt").write_text("")
     with pytest.raises(SiteError, match="--force"):
-        export.export_site(tmp_path, report=lambda *arguments: None)
+        export.export_site(tmp_path, report=ignore_progress)
     assert [file.name for file in tmp_path.iterdir()] == ["own.txt"]
 
 

@@ -1,5 +1,8 @@
 """A small exported site."""
 
+import json
+import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +13,8 @@ from tests.support.loops import call_in_loop
 from vitdemo.explain import faithfulness
 from vitdemo.page import state_keys as keys
 from vitdemo.site import states
-from vitdemo.site.export import export_single_file, export_site
+from vitdemo.site.export import export_site
+from vitdemo.site.single_file import write_single_file
 from vitdemo.training.recipes import RECIPES
 
 
@@ -20,10 +24,18 @@ def export_small_site(folder: Path, runs: Path) -> None:
         call_in_loop(lambda: export_site(folder, [runs], report=ignore_progress))
 
 
-def export_small_file(file: Path, name: str, runs: Path) -> None:
-    """Export the site of the run `name` as one file, with the states of `export_small_site`."""
-    with record_few_states():
-        call_in_loop(lambda: export_single_file(file, name, [runs], report=ignore_progress))
+def read_settings(site: Path) -> dict:
+    """Return the settings in the document of an exported site."""
+    text = (site / "index.html").read_text("utf-8")
+    return json.loads(re.search(r'id="site">(.*?)</script>', text)[1])
+
+
+def pack_site(site: Path, file: Path, folder: Path) -> None:
+    """Write an exported site as one HTML file; its data are copied to the new folder `folder`."""
+    shutil.copytree(site / "data", folder / "data")
+    text = (site / "index.html").read_text("utf-8")
+    layout = re.search(r'<body[^>]*>\n(.*?)\n<script type="application/json"', text, re.DOTALL)[1]
+    write_single_file(file, folder, {**read_settings(site), "version": ""}, layout)
 
 
 def ignore_progress(view: str, done: int, total: int) -> None:

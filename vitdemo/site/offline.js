@@ -14,7 +14,7 @@ function createLine() {
   document.body.append(line);
   function show(changes) {
     Object.assign(parts, changes);
-    render(markup`${parts.progress} ${parts.offer}`, line);
+    render(markup`${parts.progress} <span role="status">${parts.offer}</span>`, line);
   }
   return { show };
 }
@@ -32,7 +32,7 @@ function ask(worker, message) {
 }
 
 // Store `files` one after the other, until one cannot be stored. Returns its answer, or undefined.
-async function storeAll(worker, files) {
+async function saveAll(worker, files) {
   for (const { url } of files) {
     const answer = await ask(worker, { store: url });
     if (!answer.stored) return answer;
@@ -40,16 +40,16 @@ async function storeAll(worker, files) {
 }
 
 // Several queues load files from one iterator. Only one page of the site does so at a time.
-function storeInParallel(worker, files, version) {
+function saveInParallel(worker, files, version) {
   const iterator = files.values();
-  const queues = () => Promise.all(Array.from({ length: PARALLEL }, () => storeAll(worker, iterator)));
-  return navigator.locks.request(`vitdemo ${version}`, queues);
+  const run = () => Promise.all(Array.from({ length: PARALLEL }, () => saveAll(worker, iterator)));
+  return navigator.locks.request(`vitdemo ${version}`, run);
 }
 
 const listLoaded = () => new Set(performance.getEntriesByType("resource").map(({ name }) => name));
 
 // Store the files that the page needs, and show the progress. To save data, only files of visited views are stored.
-async function storeSite(worker, version, line) {
+async function saveSite(worker, version, line) {
   const list = await ask(worker, { list: true });
   if (list.version !== version) return; // the page is from another version, which `watchUpdates` reports
   const saves = Boolean(navigator.connection?.saveData);
@@ -74,7 +74,7 @@ async function storeSite(worker, version, line) {
   async function load() {
     const loaded = listLoaded();
     const missing = list.files.filter(({ url }) => !stored.has(url) && (!saves || loaded.has(url)));
-    const answers = await storeInParallel(worker, missing, version);
+    const answers = await saveInParallel(worker, missing, version);
     if (answers.some((answer) => answer?.isFull)) problem = FULL;
     show();
   }
@@ -85,19 +85,20 @@ async function storeSite(worker, version, line) {
 
 // Offer a new version of the site, which waits until all pages of the earlier version are closed.
 function watchUpdates(registration, line) {
-  const activate = () => registration.waiting.postMessage({ activate: true });
-  const offer = () =>
+  const switchVersion = () => registration.waiting.postMessage({ activate: true });
+  const showOffer = () =>
     line.show({
-      offer: markup`A new version of this site is available. <button @click=${activate}>Load it</button>`,
+      offer:
+        markup`A new version of this site is available. <button @click=${switchVersion}>Load it</button>`,
     });
   registration.addEventListener("updatefound", () => {
     const found = registration.installing;
     found.addEventListener("statechange", () => {
-      if (found.state === "installed" && registration.active) offer();
+      if (found.state === "installed" && registration.active) showOffer();
       if (found.state === "redundant" && !registration.active) line.show({ progress: NOT_STORED });
     });
   });
-  if (registration.waiting && registration.active) offer();
+  if (registration.waiting && registration.active) showOffer();
 }
 
 // Store the site if the browser can; a page from the disk or without TLS has no service worker.
@@ -113,7 +114,7 @@ export async function startOffline(version) {
     const line = createLine();
     watchUpdates(registration, line);
     const { active } = await container.ready;
-    await storeSite(active, version, line);
+    await saveSite(active, version, line);
   } catch {
     // The site has no service worker, or the browser's settings forbid it.
   }

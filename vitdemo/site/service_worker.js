@@ -7,12 +7,12 @@
 //
 // Every page receives { stored: url } after a file was stored, and { isFull: true } if there is no space left.
 const LIST = "offline.json?v=VERSION"; // offline.py writes the version, so each version has a new script
-const PREFIX = `vitdemo ${registration.scope} `; // other sites of the same origin have other stores
+const PREFIX = `vitdemo ${self.registration.scope} `; // other sites of the same origin have other stores
 const STORE = PREFIX + LIST;
 const HASH_LENGTH = 20; // see offline.py
 let list = null; // promise
 
-const getAddress = (url) => new URL(url, registration.scope).href;
+const getAddress = (url) => new URL(url, self.registration.scope).href;
 
 async function readList() {
   const found = await (await caches.open(STORE)).match(getAddress(LIST));
@@ -29,11 +29,11 @@ async function computeHash(response) {
 }
 
 async function tellPages(message) {
-  for (const page of await clients.matchAll({ includeUncontrolled: true })) page.postMessage(message);
+  for (const page of await self.clients.matchAll({ includeUncontrolled: true })) page.postMessage(message);
 }
 
 // Store a response if it is the file of this version. Returns whether it is stored.
-async function storeResponse({ url, hash }, response) {
+async function saveResponse({ url, hash }, response) {
   if (!response.ok || await computeHash(response.clone()) !== hash) return false;
   await (await caches.open(STORE)).put(url, response);
   await tellPages({ stored: url });
@@ -41,31 +41,31 @@ async function storeResponse({ url, hash }, response) {
 }
 
 // Fetch and store a file of the list. The browser's own cache may contain another version.
-async function storeFile(file) {
+async function saveFile(file) {
   const { url } = file;
   if (await (await caches.open(STORE)).match(url)) return true;
-  return await storeResponse(file, await fetch(url)) ||
-    await storeResponse(file, await fetch(url, { cache: "reload" }));
+  return await saveResponse(file, await fetch(url)) ||
+    await saveResponse(file, await fetch(url, { cache: "reload" }));
 }
 
 const isFull = ({ name }) => name === "QuotaExceededError";
 
-async function store(url) {
+async function saveByUrl(url) {
   try {
     const { files } = await getList();
-    return { stored: await storeFile(files.find((file) => file.url === url)) };
+    return { stored: await saveFile(files.find((file) => file.url === url)) };
   } catch (error) {
     return { stored: false, isFull: isFull(error) };
   }
 }
 
-async function install() {
+async function fillStore() {
   try {
     const response = await fetch(getAddress(LIST), { cache: "reload" });
     if (!response.ok) throw new Error(`status ${response.status}`);
     await (await caches.open(STORE)).put(getAddress(LIST), response);
     const { files, shell } = await getList();
-    const stored = await Promise.all(files.slice(0, shell).map(storeFile));
+    const stored = await Promise.all(files.slice(0, shell).map(saveFile));
     if (stored.includes(false)) throw new Error("a file belongs to another version");
   } catch (error) {
     await caches.delete(STORE);
@@ -73,19 +73,19 @@ async function install() {
   }
 }
 
-async function activate() {
+async function removeOthers() {
   for (const name of await caches.keys()) {
     if (name.startsWith(PREFIX) && name !== STORE) await caches.delete(name);
   }
-  await clients.claim();
+  await self.clients.claim();
 }
 
 // The URL of the file that answers a request; all views have the same document.
 function locateFile({ url, mode }) {
   const { origin, pathname, search } = new URL(url);
-  const folder = new URL(registration.scope).pathname;
+  const folder = new URL(self.registration.scope).pathname;
   const isDocument = mode === "navigate" && [folder, `${folder}index.html`].includes(pathname);
-  return isDocument ? registration.scope : origin + pathname + search;
+  return isDocument ? self.registration.scope : origin + pathname + search;
 }
 
 // Answer from the store, or from the network; the response of the network is stored.
@@ -94,10 +94,11 @@ async function answer(event) {
   const found = await (await caches.open(STORE)).match(url);
   if (found) return found;
   const response = await fetch(event.request);
-  const file = (await getList()).files.find((each) => each.url === url);
+  const { files } = await getList();
+  const file = files.find((each) => each.url === url);
   if (file) {
     const copy = response.clone();
-    const stored = storeResponse(file, copy).catch((error) => isFull(error) && tellPages({ isFull: true }));
+    const stored = saveResponse(file, copy).catch((error) => isFull(error) && tellPages({ isFull: true }));
     event.waitUntil(stored);
   }
   return response;
@@ -110,14 +111,14 @@ async function describeStore() {
 }
 
 async function handleMessage({ data, ports: [port] }) {
-  if (data.activate) return skipWaiting();
-  port.postMessage(data.list ? await describeStore() : await store(data.store));
+  if (data.activate) return self.skipWaiting();
+  port.postMessage(data.list ? await describeStore() : await saveByUrl(data.store));
 }
 
-addEventListener("install", (event) => event.waitUntil(install()));
-addEventListener("activate", (event) => event.waitUntil(activate()));
+addEventListener("install", (event) => event.waitUntil(fillStore()));
+addEventListener("activate", (event) => event.waitUntil(removeOthers()));
 addEventListener("message", (event) => event.waitUntil(handleMessage(event)));
 addEventListener("fetch", (event) => {
   const { method, url } = event.request;
-  if (method === "GET" && url.startsWith(registration.scope)) event.respondWith(answer(event));
+  if (method === "GET" && url.startsWith(self.registration.scope)) event.respondWith(answer(event));
 });

@@ -10,6 +10,8 @@ import base64
 import gzip
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 from vitdemo.page.saved_view.html import (
     build_import_map,
@@ -24,23 +26,25 @@ WORKER = "site/worker.js"
 BUNDLED = "site/vendor/ort.wasm.min.mjs"  # part of the worker
 # Types that browsers need. Python's table depends on the computer.
 TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".png": "image/png"}
+DATA = "text/plain"  # type of script elements that browsers do not run
 INCOMPLETE = document.FOLDER / "incomplete.js"
-END = '<script type="text/plain" id="end"></script>'
+END = "end"  # id of the last element
 
 
 def write_single_file(
     file: Path, folder: Path, settings: Mapping[str, object], layout: str
 ) -> None:
     """Write the HTML `file` of the recorded site in `folder` (see `export.record_site`)."""
+    script = make_element("script", INCOMPLETE.read_text("utf-8"))
+    style = make_element("style", document.build_site_style())
+    modules = {path: content for path, content in document.MODULES.items() if path != WORKER}
+    files = [embed_file(name, content) for name, content in list_files(folder)]
     text = document.fill_document(
         {**settings, "isSingleFile": True},
         layout,
-        head=f"<script>{INCOMPLETE.read_text('utf-8')}</script>\n{document.NO_ICON}\n"
-        f"<style>{document.build_site_style()}</style>",
-        imports=build_import_map(
-            {path: content for path, content in document.MODULES.items() if path != WORKER}
-        ),
-        contents="\n".join([*(embed_file(*each) for each in list_files(folder)), END]),
+        head="\n".join([script, document.NO_ICON, style]),
+        imports=build_import_map(modules),
+        contents="\n".join([*files, make_element("script", type=DATA, id=END)]),
     )
     write_atomically(file, lambda target: target.write(text.encode()))
 
@@ -68,6 +72,12 @@ def bundle_module(name: str, read: Callable[[str], bytes]) -> bytes:
 def embed_file(name: str, content: bytes) -> str:
     """Return the script element of a file."""
     packed = content if name.endswith(".gz") else gzip.compress(content, mtime=0)
-    kind = f' data-type="{TYPES[suffix]}"' if (suffix := Path(name).suffix) in TYPES else ""
-    text = base64.b64encode(packed).decode()
-    return f'<script type="text/plain" id="{name}"{kind}>{text}</script>'
+    kind = {"data-type": TYPES[suffix]} if (suffix := Path(name).suffix) in TYPES else {}
+    return make_element("script", base64.b64encode(packed).decode(), type=DATA, id=name, **kind)
+
+
+def make_element(tag: str, text: str = "", **attributes: str) -> str:
+    """Return the HTML of an element whose text browsers do not parse as HTML."""
+    element = Element(tag, attributes)
+    element.text = text
+    return ElementTree.tostring(element, "unicode", "html")
