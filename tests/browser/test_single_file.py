@@ -20,7 +20,7 @@ JS_REFUSED_WORKER = """window.Worker = class {
 
 @pytest.fixture(scope="module")
 def single_file(exported_site, tmp_path_factory) -> Path:
-    """Exported site as one HTML file."""
+    """Write the exported site as one HTML file."""
     folder = tmp_path_factory.mktemp("single")
     pack_site(exported_site, folder / "a site.html", folder / "data")
     return folder / "a site.html"
@@ -70,7 +70,7 @@ def test_an_own_photo_and_the_recorded_views_are_shown(open_file, single_file):
     wait_for_views(page)
     page.locator("#tabs-lessons-tab").click()
     wait_for_views(page)
-    expect(page.locator("#tabs-lessons-panel")).to_contain_text("Lesson")
+    expect(page.locator("#tabs-lessons-panel")).to_contain_text("Is the map faithful?")
 
 
 def test_an_unknown_model_in_the_address_is_named(open_file, single_file):

@@ -104,7 +104,7 @@ def test_a_state_that_was_not_recorded_is_named_in_one_card(open_site):
 
 def test_an_unknown_model_is_named(open_site):
     page = open_site("model=missing")
-    expect(page.locator("body")).to_contain_text("missing")
+    expect(page.locator("#picture .about")).to_contain_text("There is no model 'missing'")
     wait_for_views(page)
 
 

@@ -81,10 +81,19 @@ async function findComputed(name, values) {
   return ownImages.compute(name, { ...state.image, path }, state, recorded, entry);
 }
 
+// The answer for an image after a link has named a model that is not available.
+async function findImage(value, missing) {
+  const found = await find("image_input", JSON.stringify([0, value, ""]));
+  if (found.error) return found;
+  const exists = models.others.includes(missing);
+  return { ...found, data: { ...found.data, missing: { name: missing, exists } } };
+}
+
 // Return the answer of the view `name`. `key` is the JSON of a version and of the values of its state keys.
 async function find(name, key) {
   try {
     const [, ...values] = JSON.parse(key);
+    if (name === "image_input" && values.at(-1)) return await findImage(...values);
     const isOwn = values.some(ownImages.isOwn);
     return (!isOwn && await findRecorded(name, values)) || await findComputed(name, values) ||
       { error: NOT_RECORDED };
