@@ -25,7 +25,8 @@ def test_each_recorded_state_has_an_answer_and_its_files(exported_site):
     assert named == {file.name for file in answers.iterdir()}
     settings = read_settings(exported_site)
     components = [each["value"] for each in settings["components"].values()]
-    contents = [json.loads(file.read_text("utf-8")) for file in answers.iterdir()]
+    inputs = exported_site / "data" / "graphs" / "inputs.json"
+    contents = [json.loads(file.read_text("utf-8")) for file in (*answers.iterdir(), inputs)]
     urls = {file["url"] for each in (*contents, *components) for file in each["files"]}
     assert urls == {f"data/files/{file.name}" for file in (exported_site / "data/files").iterdir()}
 

@@ -161,8 +161,8 @@ class Graph:
     contain the values of the state keys `echoes`. `get_crop` returns side, share and interpolation
     of the crop of the image, if it is not the run's crop.
 
-    `changes` is the view whose graph changes the image, for the state's model. This graph has the
-    hidden outputs "is_changed" (), and "changed", the changed image (3, S, S) uint8. The run's crop
+    `changes` is a graph that changes the image before, for the state's model. It has the hidden
+    outputs "is_changed" (), and "changed", the changed image (3, S, S) uint8. The run's crop
     of the changed image is then the second argument of `compute`.
     """
 
@@ -171,4 +171,9 @@ class Graph:
     inputs: Sequence[Input] = ()
     echoes: Sequence[StateKey] = ()
     get_crop: Callable[[AppContext, Run], tuple[int, float, str]] = get_run_crop
-    changes: str = ""
+    changes: "Graph | None" = None
+
+    @property
+    def all_inputs(self) -> list[Input]:
+        """The inputs, and those of the graph that changes the image."""
+        return [*self.inputs, *(self.changes.inputs if self.changes else ())]

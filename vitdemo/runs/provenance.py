@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from vitdemo import __version__
 from vitdemo.installation import IS_INSTALLED
 
 PACKAGES = ("torch", "torchvision", "timm", "numpy")
@@ -54,3 +55,10 @@ def git_commit() -> str | None:
         return subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None
+
+
+def describe_version() -> str:
+    """Return the version of vitdemo, and the short commit in a clone; see `git_commit`."""
+    commit = git_commit()
+    short = re.sub(r"([0-9a-f]{12})[0-9a-f]+", r"\1", commit or "")
+    return f"vitdemo {__version__}" + (f", commit {short}" if short else "")

@@ -30,6 +30,7 @@ from vitdemo.page.state_keys import MODEL
 from vitdemo.page.view_state import ViewState, get_needs, needs
 from vitdemo.publishing.onnx_file import check_packages, list_missing_packages
 from vitdemo.runs import Run
+from vitdemo.runs.provenance import describe_version
 from vitdemo.site import document, offline
 from vitdemo.site.controls import list_controls
 from vitdemo.site.layout import CARDS, build_layout
@@ -170,6 +171,8 @@ def record_site(recorder: Recorder, report: Report, *, needs_graphs: bool = Fals
         if needs_graphs and not any(path.endswith(".onnx") for path in recorder.sizes):
             raise SiteError(NO_GRAPHS.format(name=context.list_runs()[0][0].name))
         recorder.record(payloads, [*recorded], starts, report)
+        if graphs:
+            recorder.record_inputs({"torch": torch.__version__, "export": describe_version()})
     settings = {
         "connection": "recorded",
         "places": places,

@@ -3,6 +3,7 @@
     data/graphs/NAME.json     state of the view NAME without its image -> its graphs (see below)
     data/graphs/HASH.onnx     a graph
     data/graphs/HASH.bin      weights of one or several graphs of a model, as float16
+    data/graphs/inputs.json   crops of the example photos, for the check of `check.js`
 
 An entry of NAME.json:
 
@@ -40,7 +41,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
-from vitdemo.page import FEATURE
 from vitdemo.page import state_keys as keys
 from vitdemo.page.components import hash_name
 from vitdemo.page.graph import Constant, Graph, Input, Matrices, Output, Outputs
@@ -71,8 +71,8 @@ class GraphWriter:
         self.sizes: dict[str, int] = {}  # bytes by file of weights
         self.entries: dict[tuple, dict] = {}
 
-    def describe_graphs(self, name: str, graph: Graph, state: State) -> dict:
-        """Write the graphs of the view `name` in a state, and return its entry.
+    def describe_graphs(self, graph: Graph, state: State) -> dict:
+        """Write the graphs of a view in a state, and return its entry.
 
         There are no graphs if the model does not support the view, or if the browser cannot resize
         images for the model.
@@ -81,7 +81,7 @@ class GraphWriter:
             runs = self.context.classifier_runs()
         else:
             runs = [self.context.find_run(str(state[keys.MODEL.name]))]
-        found = [self.try_graph(name, graph, run, state) for run in runs]
+        found = [self.try_graph(graph, run, state) for run in runs]
         entry = {
             "models": graph.models,
             "echoes": [key.name for key in graph.echoes],
@@ -90,15 +90,14 @@ class GraphWriter:
         }
         if graph.changes:
             run = self.context.find_run(str(state[keys.MODEL.name]))
-            changes = FEATURE.graphs[graph.changes]
-            entry["changes"] = self.try_graph(graph.changes, changes, run, state)
+            entry["changes"] = self.try_graph(graph.changes, run, state)
         return entry
 
-    def try_graph(self, name: str, graph: Graph, run: Run, state: State) -> dict | None:
+    def try_graph(self, graph: Graph, run: Run, state: State) -> dict | None:
         """Return the entry of a graph, written once, or None without support."""
-        own = {keys.IMAGE.name, keys.MODEL.name, *(each.key.name for each in graph.inputs)}
+        own = {keys.IMAGE.name, keys.MODEL.name, *(each.key.name for each in graph.all_inputs)}
         options = {key: value for key, value in state.items() if key not in own}
-        key = name, run.name, repr(options)
+        key = graph.compute, run.name, repr(options)
         if key not in self.entries:
             try:
                 given = ViewState(None, run.name, options)

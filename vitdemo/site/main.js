@@ -7,7 +7,7 @@ import "../page/views.js";
 import * as controls from "./controls.js";
 import { connectTabs } from "./tabs.js";
 
-const { connection, places, description, image, tabs, components, version } = JSON.parse(
+const { connection, places, description, image, tabs, components, graphs, version } = JSON.parse(
   document.querySelector("#site").textContent,
 );
 // The import map of the document contains these names, because the modules of a single file have no paths.
@@ -46,6 +46,9 @@ for (const [id, content] of Object.entries(components)) {
   mountComponent(id, content).catch(() => getPlace(id).hidden = true); // its files are missing in half of a single file
 }
 for (const [id, content] of Object.entries(places)) mountPlace(id, content);
+if (Object.keys(graphs ?? {}).length) {
+  (await import("vitdemo/site/check.js")).mount(document.querySelector("#explore-sections"));
+}
 store.start({ tabs, image });
 connectTabs(tabs);
 store.checkModels();

@@ -16,7 +16,7 @@ const RUNTIME = ["ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm.gz"]
 );
 const MAGIC = { Uint16Array: "vdm1", Float16Array: "vdm1", Float32Array: "vdf1" }; // see page/components/matrix_file.py
 
-// path -> { opened: promise of the worker's answer, url: of the image, files: URLs of computed files by position }
+// path -> { opened: promise of the worker's answer, url: of the image, files: URLs of computed files by position, isInput }
 const images = new Map();
 const waiting = new Map(); // id -> function that receives the answer of the worker
 const loaded = new Set(); // names of the models whose graphs were opened
@@ -47,18 +47,32 @@ function send(message) {
   return new Promise((resolve) => waiting.set(id, resolve));
 }
 
+// Keep an image in the browser until `removeImage`, and return its path. An input is the crop of a model, of exactly the
+// size that the model receives.
+export function keepImage(file, isInput) {
+  const path = `${OWN_PREFIX}${++count}`;
+  const url = URL.createObjectURL(file);
+  images.set(path, { url, files: new Map(), opened: send({ open: file, path }), isInput });
+  return path;
+}
+
+export function removeImage(path) {
+  const { url, files } = images.get(path);
+  images.delete(path);
+  send({ forget: path });
+  [url, ...files.values()].flat().forEach((each) => URL.revokeObjectURL(each));
+}
+
 // Keep an image of the user in the browser, and return its `path`.
 export function upload(file) {
-  const path = `${OWN_PREFIX}${++count}`;
-  images.set(path, { url: URL.createObjectURL(file), files: new Map(), opened: send({ open: file, path }) });
-  const own = [...images].filter(([name]) => name.startsWith(OWN_PREFIX));
-  for (const [old, { url, files }] of own.slice(0, -MAX_IMAGES)) {
-    images.delete(old);
-    send({ forget: old });
-    [url, ...files.values()].flat().forEach((each) => URL.revokeObjectURL(each));
-  }
+  const path = keepImage(file, false);
+  const own = [...images.keys()].filter((each) => each.startsWith(OWN_PREFIX) && !images.get(each).isInput);
+  own.slice(0, -MAX_IMAGES).forEach(removeImage);
   return Promise.resolve({ path });
 }
+
+// The version of ONNX Runtime Web.
+export const readVersion = async () => (await send({ version: true })).version;
 
 // The list of the URLs of the files for a position `at`. Files of earlier positions are removed.
 function listFiles({ files }, at) {
@@ -194,7 +208,7 @@ const encoders = {
   number: (_, value) => [value ?? 0],
   heads: encodeHeads,
   patches: encodePatches,
-  photo: ({ choices }, { source }) => [choices.indexOf(source)],
+  photo: ({ choices }, { source, photo }) => [choices.indexOf(photo ?? source)],
 };
 
 const encodeInputs = ({ inputs }, values) =>
@@ -212,7 +226,8 @@ async function runGraph(graph, { changes }, { path, at }, values) {
   const files = await openFiles([...RUNTIME, ...names.map((name) => `data/graphs/${name}`)]);
   const change = changes && { graph: changes, inputs: encodeInputs(changes, values) };
   const inputs = encodeInputs(graph, values);
-  const { outputs, error } = await send({ run: graph, path, at, files, inputs, change });
+  const run = images.get(path).isInput ? { ...graph, crop: 1 } : graph;
+  const { outputs, error } = await send({ run, path, at, files, inputs, change });
   if (error) throw new Error(error);
   loaded.add(graph.run);
   return outputs;
@@ -224,7 +239,8 @@ const formatSize = ({ weights }) =>
 // Data with a list that has one element per model: only loaded models compute, and the chosen one is loaded.
 async function computeList({ data }, entry, urls, image, values) {
   const { graphs, models: place, echoes } = entry;
-  const now = graphs.filter((graph) => graph.run === values.model || loaded.has(graph.run));
+  const { isInput } = images.get(image.path);
+  const now = graphs.filter(({ run }) => run === values.model || (!isInput && loaded.has(run)));
   const found = [];
   for (const graph of now) {
     const recorded = { data: data[place].find((each) => each.run === graph.run) };

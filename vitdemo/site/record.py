@@ -22,7 +22,7 @@ from vitdemo.context import AppContext
 from vitdemo.data import MISSING_DATASET
 from vitdemo.errors import VitdemoError
 from vitdemo.page.bridge import compute_view, describe_depth, list_new_models
-from vitdemo.page.components import NamedFile, hash_name, serialise_payload
+from vitdemo.page.components import ImageFile, NamedFile, hash_name, serialise_payload
 from vitdemo.page.feature import Payload
 from vitdemo.page.graph import Graph
 from vitdemo.page.image_sources import list_photos
@@ -95,7 +95,7 @@ class Recorder:
             for i, state in enumerate(states):
                 report(f"graphs of {name}", i, len(states))
                 key = format_state([None if k.name in given else state[k.name] for k in needed])
-                entries[key] = writer.describe_graphs(name, graph, state)
+                entries[key] = writer.describe_graphs(graph, state)
             self.write(FOLDER, f"{name}.json", orjson.dumps(entries))
 
     def record_photos(self) -> dict[str, str]:
@@ -105,6 +105,23 @@ class Recorder:
             source: f"data/photos/{self.write('data/photos', file.name, file.read_bytes())}"
             for source, file in files.items()
         }
+
+    def record_inputs(self, versions: Mapping[str, str]) -> None:
+        """Write the crops of the example photos, for which browsers compute recorded results again.
+
+        The file also contains `versions` of the recorded results.
+        """
+        runs, lister = self.context.classifier_runs(), StateLister(self.context, {})
+        photos = []
+        for image in list_images():
+            square = lister.load_image({IMAGE.name: image})
+            crops = {
+                run.name: self.context.prepare_input(run.preprocessing, square)[0] for run in runs
+            }
+            inputs = {name: ImageFile(crop) for name, crop in crops.items()}
+            photos.append({"image": image, "inputs": inputs})
+        content = orjson.dumps(self.serialise({"photos": photos, **versions}))
+        self.write(FOLDER, "inputs.json", content)
 
     def compute(self, payload: Payload, state: State) -> bytes:
         """Return the answer of a payload function as JSON, in which files have a URL."""
@@ -146,7 +163,7 @@ class Recorder:
 
 def describe_starts(graph: Graph) -> State:
     """Return the values of the inputs of `graph` in the recorded data, by key."""
-    return {each.key.name: each.start for each in graph.inputs if each.key is not IMAGE}
+    return {each.key.name: each.start for each in graph.all_inputs if each.key is not IMAGE}
 
 
 def replace_missing(value: object) -> object:

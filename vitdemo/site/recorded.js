@@ -5,7 +5,7 @@ import * as ownImages from "./own_images.js";
 
 const NOT_RECORDED =
   "This site contains only recorded results, and not this one. The full version of vitdemo computes it.";
-const NOT_LOADED = "This result could not be loaded. Check the connection, then choose it again.";
+const NOT_LOADED = "This result could not be loaded. Check the connection, then try again.";
 
 // Replace the names of files by their URLs.
 export const completeUrls = async ({ text, files }) => ({
@@ -13,12 +13,12 @@ export const completeUrls = async ({ text, files }) => ({
   files: await Promise.all(files.map(async ({ url }) => ({ url: await locate(url) }))),
 });
 
-const { models, depths, image, graphs, photos, description } = JSON.parse(
+export const { models, depths, image, graphs, photos, description } = JSON.parse(
   document.querySelector("#site").textContent,
 );
 const loaded = new Map(); // name of a file -> promise of its JSON
 
-function load(name) {
+export function load(name) {
   const found = loaded.get(name) ?? locate(name).then(fetch).then((response) => response.json());
   loaded.set(name, found);
   found.catch(() => loaded.delete(name));
@@ -72,9 +72,7 @@ async function findComputed(name, values) {
   if (!isOwn && !(name in graphs)) return null;
   const recorded = await findRecorded(name, change({ ...graphs[name], image }));
   if (!recorded) return null;
-  const entries = name in graphs ? await load(`data/graphs/${name}.json`) : {};
-  const inputs = Object.fromEntries(Object.keys(graphs[name] ?? {}).map((key) => [key, null]));
-  const entry = entries[formatState(change({ ...inputs, image: null }))];
+  const entry = await findGraphs(name, values);
   if (isOwn) return ownImages.compute(name, state.image, state, recorded, entry);
   if (!entry?.graphs.length) return null;
   const path = await ownImages.openPhoto(state.image, photos[state.image.source]);
@@ -90,7 +88,7 @@ async function findImage(value, missing) {
 }
 
 // Return the answer of the view `name`. `key` is the JSON of a version and of the values of its state keys.
-async function find(name, key) {
+export async function find(name, key) {
   try {
     const [, ...values] = JSON.parse(key);
     if (name === "image_input" && values.at(-1)) return await findImage(...values);
@@ -100,6 +98,14 @@ async function find(name, key) {
   } catch {
     return { error: NOT_LOADED };
   }
+}
+
+// The entry of graphs.py for the view `name` and the `values` of its state keys, or undefined.
+export async function findGraphs(name, values) {
+  if (!(name in graphs)) return undefined;
+  const entries = await load(`data/graphs/${name}.json`);
+  const isInput = (key) => key === "image" || key in graphs[name];
+  return entries[formatState(values.map((value, i) => isInput(description.needs[name][i]) ? null : value))];
 }
 
 export const isPrivate = true;

@@ -3,6 +3,7 @@
 //   { id, open: file, path }           -> { id, size: [width, height] }
 //   { id, forget: path }               -> { id }
 //   { id, run: graph, path, at, files, inputs, change } -> { id, outputs: [{ shape, data } or null, ...] }
+//   { id, version: true }              -> { id, version } of the runtime
 //
 // `at` is the position of the square. An input is { name, type, shape, data }. Constant outputs are null. `change` is
 // undefined, or { graph, inputs } of a graph that changes the image for the input `changed_crop`.
@@ -13,7 +14,7 @@ import * as ort from "./vendor/ort.wasm.min.mjs";
 const MAX_SESSIONS = 3; // with weights, of which each session has a copy
 const NOT_READ =
   "This browser cannot read the file as an image. Save it as PNG or JPEG, then choose it again.";
-const NOT_LOADED = "The model could not be loaded. Check the connection, then choose the image again.";
+const NOT_LOADED = "The model could not be loaded. Check the connection, then try again.";
 const NOT_COMPUTED =
   "This browser cannot run the model, or has too little memory. Another browser may be able to.";
 const FOLDER = "data/graphs/";
@@ -195,6 +196,7 @@ function removeImage(path) {
 const answer = (message) => {
   if (message.open) return open(message.open, message.path);
   if (message.forget) return removeImage(message.forget);
+  if (message.version) return { version: ort.env.versions.web };
   return runGraph(message.run, message);
 };
 

@@ -50,7 +50,7 @@ def compute_outputs(
 
 
 GRAPH = Graph(
-    compute_outputs, models="models", echoes=[keys.REMOVED_PATCHES], changes=changed_image.VIEW
+    compute_outputs, models="models", echoes=[keys.REMOVED_PATCHES], changes=changed_image.GRAPH
 )
 FEATURE = Feature({VIEW: payload}, graphs={VIEW: GRAPH})
 
