@@ -2,37 +2,23 @@
 
 import re
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from tests.browser.actions import choose_layer
+from tests.support.file_server import serve_files
 from vitdemo.site.layout import CARDS
 
 TABS = ("lessons", "training", "results", "data", "own")
-
-
-class QuietHandler(SimpleHTTPRequestHandler):
-    """Handler of files that prints no requests."""
-
-    def log_message(self, *arguments: object) -> None:
-        """Print nothing."""
 
 
 @pytest.fixture(scope="module")
 def site_url(exported_site, tmp_path_factory) -> Iterator[str]:
     root = tmp_path_factory.mktemp("files")
     (root / "a prefix").symlink_to(exported_site)
-    handler = partial(QuietHandler, directory=str(root))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/a%20prefix/"
-        server.shutdown()
-        thread.join()
+    with serve_files(root) as address:
+        yield f"{address}a%20prefix/"
 
 
 @pytest.fixture
