@@ -5,8 +5,9 @@
 
 The script exports the graphs of all views in `FEATURE.graphs`, for each included model and each
 recorded state of the options, and runs them with ONNX Runtime. The images are the example photos
-and their rotations. Float32 outputs may differ by `MAX_DIFFERENCE`, and float16 outputs by one
-rounding step. Whole numbers (indices of classes, pixels) must be equal.
+and their rotations; the other inputs are random. Float32 outputs may differ by `MAX_DIFFERENCE`,
+float16 outputs by one rounding step, and pixels by one grey level. Other whole numbers, such as
+indices of classes, must be equal.
 """
 
 import argparse
@@ -24,20 +25,34 @@ sys.path.insert(0, str(ROOT))
 
 from vitdemo import console  # noqa: E402
 from vitdemo.context import AppContext  # noqa: E402
-from vitdemo.data.image_files import crop_visible_square, load_image  # noqa: E402
+from vitdemo.data.image_files import (  # noqa: E402
+    crop_and_resize,
+    crop_visible_square,
+    load_image,
+)
 from vitdemo.data.photos import example_files  # noqa: E402
 from vitdemo.page import FEATURE  # noqa: E402
-from vitdemo.page.graph import Graph  # noqa: E402
+from vitdemo.page.graph import Graph, Input  # noqa: E402
+from vitdemo.page.state_key import ChoiceKey  # noqa: E402
 from vitdemo.page.state_keys import IMAGE, MODEL  # noqa: E402
 from vitdemo.page.view_state import ViewState, get_needs  # noqa: E402
 from vitdemo.runs import Run  # noqa: E402
 from vitdemo.site.export import add_need  # noqa: E402
-from vitdemo.site.graphs import FOLDER, INPUT_NAME, GraphWriter, list_values  # noqa: E402
-from vitdemo.site.record import Recorder  # noqa: E402
+from vitdemo.site.graphs import (  # noqa: E402
+    CHANGED_CROP,
+    CROP,
+    FOLDER,
+    GraphWriter,
+    divide_outputs,
+    list_tensors,
+)
+from vitdemo.site.record import Recorder, describe_starts  # noqa: E402
 from vitdemo.site.states import StateLister, list_images  # noqa: E402
 
 MAX_DIFFERENCE = 1e-4  # of float32 outputs
 MAX_STEPS = 1  # rounding steps of float16 outputs, plus `MAX_DIFFERENCE`
+MAX_NUMBER = 180  # of an input
+SHARE = 0.2  # of masks
 FLOAT32, FLOAT16, WHOLE = "float32", "float16", "whole numbers"
 
 
@@ -78,11 +93,9 @@ def write_graphs(context: AppContext, folder: Path) -> Iterator[tuple[str, Run, 
     lister, first = StateLister(context, {}), list_images()[0]
     for name, graph in FEATURE.graphs.items():
         needed, seen = get_needs(add_need(FEATURE.payloads[name], MODEL)).watched, set()
-        for state in lister.list_states(needed):
-            if state.get(IMAGE.name, first) != first:
-                continue
+        for state in lister.list_states(needed, describe_starts(graph) | {IMAGE.name: first}):
             options = {key: value for key, value in state.items() if key != IMAGE.name}
-            for entry in writer.list_graphs(name, graph, state):
+            for entry in writer.describe_graphs(graph, state)["graphs"]:
                 if entry["file"] not in seen:
                     seen.add(entry["file"])
                     run = context.find_run(entry["run"])
@@ -111,32 +124,61 @@ def compare_graph(
     `run_graph` returns the outputs for the inputs of the graph. Raises `ValueError` if a difference
     is too large.
     """
-    model = context.load_model(run)
     largest = dict.fromkeys((FLOAT32, FLOAT16, WHOLE), 0.0)
-    for image in images:
-        crop = context.prepare_input(run.preprocessing, image)[0].transpose(2, 0, 1).copy()
+    generator = torch.Generator().manual_seed(0)
+    for i, image in enumerate(images):
+        given = {CROP: crop_image(context, graph, run, image)}
+        if graph.changes:
+            given[CHANGED_CROP] = crop_image(context, graph, run, images[i - 1])
+        for each in graph.inputs:
+            given[each.key.name] = draw_input(each, context, run, generator)
         with torch.no_grad():
-            expected = graph.compute(model, run, state, torch.from_numpy(crop))
-        actual = run_graph({INPUT_NAME: crop})
-        for name, wanted, got in zip(expected, list_values(expected), actual, strict=True):
+            found = graph.compute(context, run, state, *given.values())
+        actual = run_graph({name: tensor.numpy() for name, tensor in given.items()})
+        for wanted, got in zip(list_tensors(divide_outputs(found)), actual, strict=True):
             kind, difference, limit = measure_difference(got, wanted.numpy())
             if not difference <= limit:
-                raise ValueError(f"'{name}' of {run.name} differs by {difference:.1e}")
+                raise ValueError(f"an output of {run.name} differs by {difference:.1e}")
             largest[kind] = max(largest[kind], difference)
     return largest
+
+
+def crop_image(context: AppContext, graph: Graph, run: Run, image: Image.Image) -> torch.Tensor:
+    pixels = np.asarray(crop_and_resize(image, *graph.get_crop(context, run)))
+    return torch.from_numpy(pixels).permute(2, 0, 1).contiguous()
+
+
+def draw_input(
+    given: Input, context: AppContext, run: Run, generator: torch.Generator
+) -> torch.Tensor:
+    """Return a random tensor for an input."""
+    sample, key = given.make_sample(context, run), given.key
+    if sample.dtype == torch.bool:
+        return torch.rand(sample.shape, generator=generator) < SHARE
+    if sample.dtype == torch.int64:  # an index, or -1
+        count = len(run.classes) if given.kind == "class" else len(list_images())
+        return torch.randint(-1, count, (), generator=generator)
+    if isinstance(key, ChoiceKey):
+        choices = [*key.choices]
+        return torch.tensor(float(choices[torch.randint(len(choices), (), generator=generator)]))
+    share = torch.rand((), generator=generator)
+    value = key.low + share * (min(key.high, MAX_NUMBER) - key.low)
+    return value.round() if key.step == 1 else value
 
 
 def measure_difference(actual: np.ndarray, expected: np.ndarray) -> tuple[str, float, float]:
     """Return the kind of an output, its largest difference, and the limit of the difference."""
     if actual.shape != expected.shape:
         raise ValueError(f"the shape is {actual.shape} instead of {expected.shape}")
-    difference = float(np.abs(actual.astype(float) - expected.astype(float)).max(initial=0))
+    differences = np.abs(actual.astype(float) - expected.astype(float))
+    is_missing = np.isnan(actual.astype(float)) & np.isnan(expected.astype(float))
+    difference = float(np.where(is_missing, 0, differences).max(initial=0))
     if expected.dtype == np.float32:
         return FLOAT32, difference, MAX_DIFFERENCE
     if expected.dtype == np.float16:
         step = float(np.spacing(np.abs(expected).max(initial=0)))
         return FLOAT16, difference, MAX_STEPS * step + MAX_DIFFERENCE
-    return WHOLE, difference, 0.0
+    return WHOLE, difference, float(expected.dtype == np.uint8)
 
 
 if __name__ == "__main__":

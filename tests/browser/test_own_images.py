@@ -208,7 +208,36 @@ def test_an_own_photo_is_shown_with_prediction_and_attention(open_site):
     page.keyboard.press("ArrowRight")
     wait_for_views(page)
     page.get_by_role("tab", name="Why this class?").click()
-    expect(page.get_by_text("not this result").locator("visible=true").first).to_be_visible()
+    expect(page.locator("#attribution-maps .verdict")).to_contain_text(
+        "not tested on this image yet"
+    )
+    page.locator("#attribution-details summary").click()
+    expect(page.get_by_text("does not compute this result").first).to_be_visible()
+
+
+def test_states_of_example_photos_that_are_not_recorded_are_computed(open_site):
+    page = open_site("model=vit&section=class-attribution")
+    wait_for_views(page)
+    question = page.locator("#attribution-maps .intro")
+    recorded = question.inner_text().split("?")[0].removeprefix("Why ")
+    other = "frog" if recorded != "frog" else "ship"
+    page.locator("#explained-class select").select_option(other)
+    expect(question).to_contain_text(f"Why {other}?")
+    for text in ("Test faithfulness", "Compute slow maps"):  # need Python
+        expect(page.get_by_role("button", name=text)).to_be_hidden()
+
+
+def test_a_removed_patch_changes_the_predictions(open_site):
+    page = open_site("model=vit&section=perturbation")
+    wait_for_views(page)
+    shares = page.locator("#hands-answers .pairs")
+    before = shares.inner_text()
+    page.locator("#changed-image .board").focus()
+    for key in ("Enter", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    expect(page.locator("#hands-answers .score")).to_contain_text("2 of 64")
+    expect(shares).not_to_have_text(before, use_inner_text=True)
+    expect(page.get_by_role("button", name="Find fewest")).to_be_hidden()
 
 
 def test_a_file_that_is_no_image_keeps_the_photo(open_site):

@@ -71,7 +71,7 @@ def test_a_result_of_the_dataset_has_one_answer(shown, tmp_path):
         raise DataError(f"{MISSING_DATASET}: '/folder'")
 
     Recorder(shown, tmp_path).record(
-        {"needs_images": needs(keys.IMAGE)(fail)}, ["needs_images"], {}, ignore_progress
+        {"needs_images": needs(keys.IMAGE)(fail)}, ["needs_images"], {}, {}, ignore_progress
     )
     index = json.loads((tmp_path / "data" / "needs_images.json").read_text("utf-8"))
     assert [*index] == ["*"]
@@ -90,7 +90,7 @@ def test_a_view_with_too_many_states_is_refused(shown, tmp_path, monkeypatch):
     monkeypatch.setattr("vitdemo.site.record.MAX_STATES", len(list_images()) - 1)
     recorder = Recorder(shown, tmp_path)
     with pytest.raises(ValueError, match="image_input"):
-        recorder.record(FEATURE.payloads, ["image_input"], {}, ignore_progress)
+        recorder.record(FEATURE.payloads, ["image_input"], {}, {}, ignore_progress)
 
 
 def test_a_folder_with_files_is_kept(tmp_path):

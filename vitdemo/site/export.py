@@ -170,7 +170,7 @@ def record_site(recorder: Recorder, report: Report, *, needs_graphs: bool = Fals
         recorder.record_graphs(payloads, graphs, starts, report)
         if needs_graphs and not any(path.endswith(".onnx") for path in recorder.sizes):
             raise SiteError(NO_GRAPHS.format(name=context.list_runs()[0][0].name))
-        recorder.record(payloads, [*recorded], starts, report)
+        recorder.record(payloads, [*recorded], graphs, starts, report)
         if graphs:
             recorder.record_inputs({"torch": torch.__version__, "export": describe_version()})
     settings = {

@@ -9,7 +9,7 @@ const MAX_IMAGES = 3; // images that remain available for the button "back" of t
 const MAX_POSITIONS = 2; // positions of an image's square whose files remain in memory
 const NOT_AVAILABLE = "This image is no longer available. Choose it again.";
 const NOT_COMPUTED =
-  "This site computes predictions and attention for your image, but not this result. The full version computes it.";
+  "This site does not compute this result for your image. The full version does.";
 const NO_WORKER = "This browser cannot run models on this page. Another browser, or the full version, can.";
 const RUNTIME = ["ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm.gz"].map((name) =>
   `site/vendor/${name}`

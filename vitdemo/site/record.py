@@ -29,7 +29,7 @@ from vitdemo.page.image_sources import list_photos
 from vitdemo.page.state_keys import IMAGE, MODEL
 from vitdemo.page.view_state import get_needs
 from vitdemo.site.graphs import FOLDER, GraphWriter
-from vitdemo.site.states import State, StateLister, list_images
+from vitdemo.site.states import SAME_STATES, State, StateLister, list_images
 
 Report = Callable[[str, int, int], None]  # name of the view, recorded states, all states
 NEEDS_DATASET = (
@@ -48,16 +48,25 @@ class Recorder:
         self.sizes: dict[str, int] = {}  # path -> bytes
 
     def record(
-        self, payloads: Mapping[str, Payload], names: Collection[str], starts: State, report: Report
+        self,
+        payloads: Mapping[str, Payload],
+        names: Collection[str],
+        graphs: Mapping[str, Graph],
+        starts: State,
+        report: Report,
     ) -> None:
         """Record the views `names`; `starts` are the initial values of controls.
+
+        `graphs` are the graphs of views, which compute the states of other inputs.
 
         Raises `ValueError` if a view has more than `MAX_STATES` states.
         """
         lister = StateLister(self.context, starts)
         for name in names:
             needed = get_needs(payloads[name]).watched
-            states = list(lister.list_states(needed))
+            graph = graphs.get(SAME_STATES.get(name, name))
+            given = describe_starts(graph) if graph else {}
+            states = list(lister.list_states(needed, given))
             if len(states) > MAX_STATES:
                 raise ValueError(f"the view '{name}' has {len(states):,} states")
             answers = {}
@@ -86,11 +95,7 @@ class Recorder:
         for name, graph in graphs.items():
             needed = get_needs(payloads[name]).watched
             given = describe_starts(graph) | {IMAGE.name: image}
-            states = [
-                each
-                for each in lister.list_states(needed)
-                if all(each.get(key, value) == value for key, value in given.items())
-            ]
+            states = list(lister.list_states(needed, given))
             entries = {}
             for i, state in enumerate(states):
                 report(f"graphs of {name}", i, len(states))

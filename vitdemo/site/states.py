@@ -6,8 +6,10 @@ returns all combinations of the main keys and, for each combination, states of t
 options have at most `MAX_COMBINATIONS` combinations, the site contains all of them. Otherwise, it
 contains only states in which one option differs from its initial value.
 
-The image changes have only the values of the presets. Other texts, numbers and lists of names have
-only their initial value, except the keys that `StateLister.list_option_values` treats specially.
+If a state key is an input of the view's graphs, only its start value is recorded, because browsers
+compute the other states. The image changes have only the values of the presets. Other texts,
+numbers and lists of names have only their initial value, except the keys that
+`StateLister.list_option_values` treats specially.
 """
 
 import itertools
@@ -40,6 +42,8 @@ OPTION_VALUES: dict[StateKey, Sequence[object]] = {
 }
 # View -> task whose result the recorded data contain
 RECORDED_TASKS = {"class_attribution": "class_attribution.faithfulness"}
+# View -> view in whose recorded states it is recorded
+SAME_STATES = {"class_attribution_details": "class_attribution"}
 LESSONS = LESSONS_FOLDER / DEFAULT_LANGUAGE
 State = dict[str, object]
 
@@ -70,13 +74,22 @@ class StateLister:
             keys.ABLATION_BASELINE: lambda state: ["", *find_ablations(context.list_runs()[0])],
         }
 
-    def list_states(self, needed: Sequence[StateKey]) -> Iterator[State]:
-        """Yield the values of the keys `needed` by name, for each recorded state."""
+    def list_states(
+        self, needed: Sequence[StateKey], given: Mapping[str, object] | None = None
+    ) -> Iterator[State]:
+        """Yield the values of the keys `needed` by name, for each recorded state.
+
+        A key in `given` has only this value.
+        """
+        given = given or {}
+        free = [key for key in needed if key.name not in given]
         main = sorted(
-            (key for key in needed if key in self.main_values), key=[*self.main_values].index
+            (key for key in free if key in self.main_values), key=[*self.main_values].index
         )
-        others = [key for key in needed if key not in main]
-        start = {key.name: self.starts.get(key.name, key.start) for key in needed}
+        others = [key for key in free if key not in main]
+        start = {
+            key.name: given.get(key.name, self.starts.get(key.name, key.start)) for key in needed
+        }
         changes = list(self.list_options(others))
         for state in self.list_main_states(main, start):
             yield from (state | each for each in changes)
