@@ -228,7 +228,7 @@ def test_states_of_example_photos_that_are_not_recorded_are_computed(open_site):
 
 
 def test_a_removed_patch_changes_the_predictions(open_site):
-    page = open_site("model=vit&section=perturbation")
+    page = open_site("model=vit&section=hands")
     wait_for_views(page)
     shares = page.locator("#hands-answers .pairs")
     before = shares.inner_text()
