@@ -13,7 +13,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from tests.browser.test_own_images import choose_photo, encode, make_picture
-from tests.browser.test_static_site import QuietHandler, wait_for_views
+from tests.browser.test_static_site import wait_for_views
+from tests.support.file_server import QuietHandler
 from vitdemo.site import offline
 
 QUERY = "?model=vit&source=mean"

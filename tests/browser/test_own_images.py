@@ -295,3 +295,20 @@ def test_a_browser_without_workers_says_so(browser, site_url):
     expect(page.locator("#picture .say")).to_contain_text("cannot")
     expect(page.locator("#attention .title")).to_be_visible()
     page.close()
+
+
+def test_a_browser_without_simd_says_so(browser, site_url):
+    def remove_simd(route: Route) -> None:
+        script = f"{route.fetch().text()}\nWebAssembly.validate = () => false;"
+        route.fulfill(body=script, content_type="text/javascript")
+
+    page = browser.new_page()
+    page.route("**/site/worker.js", remove_simd)
+    page.goto(f"{site_url}?model=vit")
+    wait_for_views(page)
+    choose_photo(page, encode(make_picture(120, 80)))
+    expect(page.locator("#attention")).to_contain_text("This browser cannot run the model")
+    expect(page.locator("#picture .about")).to_contain_text("Your photo")
+    page.locator("#tabs-results-tab").click()
+    wait_for_views(page)
+    page.close()

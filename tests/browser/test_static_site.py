@@ -7,17 +7,27 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from tests.browser.actions import choose_layer
-from tests.support.file_server import serve_files
+from tests.support.file_server import QuietHandler, serve_files
 from vitdemo.site.layout import CARDS
 
 TABS = ("lessons", "training", "results", "data", "own")
+
+
+class PlainHandler(QuietHandler):
+    """Handler without the service worker, whose requests tests cannot change."""
+
+    def do_GET(self) -> None:
+        if self.path.endswith("/service-worker.js"):
+            self.send_error(404)
+        else:
+            super().do_GET()
 
 
 @pytest.fixture(scope="module")
 def site_url(exported_site, tmp_path_factory) -> Iterator[str]:
     root = tmp_path_factory.mktemp("files")
     (root / "a prefix").symlink_to(exported_site)
-    with serve_files(root) as address:
+    with serve_files(root, PlainHandler) as address:
         yield f"{address}a%20prefix/"
 
 

@@ -16,9 +16,9 @@ class QuietHandler(SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def serve_files(folder: Path) -> Iterator[str]:
+def serve_files(folder: Path, handler_class: type[QuietHandler] = QuietHandler) -> Iterator[str]:
     """Serve the files of `folder` until the block ends, and yield the address."""
-    handler = partial(QuietHandler, directory=str(folder))
+    handler = partial(handler_class, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = Thread(target=server.serve_forever, daemon=True)
         thread.start()
