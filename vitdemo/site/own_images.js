@@ -8,15 +8,14 @@ const OWN_PREFIX = "own-";
 const MAX_IMAGES = 3; // images that remain available for the button "back" of the browser
 const MAX_POSITIONS = 2; // positions of an image's square whose files remain in memory
 const NOT_AVAILABLE = "This image is no longer available. Choose it again.";
-const NOT_COMPUTED =
-  "This site does not compute this result for your image. The full version does.";
+const NOT_COMPUTED = "This site does not compute this result for your image. The full version does.";
 const NO_WORKER = "This browser cannot run models on this page. Another browser, or the full version, can.";
 const RUNTIME = ["ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm.gz"].map((name) =>
   `site/vendor/${name}`
 );
 const MAGIC = { Uint16Array: "vdm1", Float16Array: "vdm1", Float32Array: "vdf1" }; // see page/components/matrix_file.py
 
-// path -> { opened: promise of the worker's answer, url: of the image, files: URLs of computed files by position, isInput }
+// path -> { opened: promise of the worker's answer, url: of the preview, files: URLs of computed files by position, isInput }
 const images = new Map();
 const waiting = new Map(); // id -> function that receives the answer of the worker
 const loaded = new Set(); // names of the models whose graphs were opened
@@ -51,8 +50,7 @@ function send(message) {
 // size that the model receives.
 export function keepImage(file, isInput) {
   const path = `${OWN_PREFIX}${++count}`;
-  const url = URL.createObjectURL(file);
-  images.set(path, { url, files: new Map(), opened: send({ open: file, path }), isInput });
+  images.set(path, { url: "", files: new Map(), opened: send({ open: file, path }), isInput });
   return path;
 }
 
@@ -254,8 +252,9 @@ async function computeList({ data }, entry, urls, image, values) {
 }
 
 async function computeImage(data, image) {
-  const { size, error } = await image.opened;
+  const { size, preview, error } = await image.opened;
   if (error) return { error };
+  image.url ||= URL.createObjectURL(preview);
   return { data: { ...data, image: { url: image.url }, size, description: "Your photo.", label: null } };
 }
 

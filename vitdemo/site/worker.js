@@ -1,6 +1,6 @@
 // Runs graphs of graphs.py on the user's images. The messages of the page:
 //
-//   { id, open: file, path }           -> { id, size: [width, height] }
+//   { id, open: file, path }           -> { id, size: [width, height], preview: file }
 //   { id, forget: path }               -> { id }
 //   { id, run: graph, path, at, files, inputs, change } -> { id, outputs: [{ shape, data } or null, ...] }
 //   { id, version: true }              -> { id, version } of the runtime
@@ -19,8 +19,10 @@ const NOT_COMPUTED =
   "This browser cannot run the model, or has too little memory. Another browser may be able to.";
 const FOLDER = "data/graphs/";
 const MAX_CROPS = 20;
+const PREVIEW_SIDE = 640; // pixels, because browsers keep shown images decoded
 const GZIP = [0x1f, 0x8b]; // first bytes; a server may unpack the file itself
-const images = new Map(); // path -> ImageBitmap
+const images = new Map(); // path -> file
+let decoded = { path: "", bitmap: null }; // the last decoded image, which may need 100 MB
 const crops = new Map(); // text -> Uint8Array
 let square = { key: "", image: null }; // the last square
 const files = new Map(); // name -> promise of the bytes
@@ -110,21 +112,43 @@ async function getSession(graph, sources) {
   return session;
 }
 
-// Decode an image as the page shows it, upright, without a colour profile, over white.
+// Decode an image upright and without a colour profile.
+async function decodeImage(path) {
+  if (decoded.path !== path) {
+    decoded.bitmap?.close();
+    decoded = { path: "", bitmap: null };
+    const bitmap = await createImageBitmap(images.get(path), { colorSpaceConversion: "none" }).catch(() => {
+      throw new Error(NOT_READ);
+    });
+    decoded = { path, bitmap };
+  }
+  return decoded.bitmap;
+}
+
+// Draw a part of an image over white.
+function drawOverWhite(bitmap, [left, top, width, height], [newWidth, newHeight]) {
+  const canvas = new OffscreenCanvas(newWidth, newHeight);
+  const context = canvas.getContext("2d", { willReadFrequently: true });
+  context.imageSmoothingQuality = "high";
+  context.fillStyle = "white";
+  context.fillRect(0, 0, newWidth, newHeight);
+  context.drawImage(bitmap, left, top, width, height, 0, 0, newWidth, newHeight);
+  return canvas;
+}
+
 async function open(file, path) {
-  const bitmap = await createImageBitmap(file, { colorSpaceConversion: "none" }).catch(() => {
-    throw new Error(NOT_READ);
-  });
-  images.set(path, bitmap);
-  return { size: [bitmap.width, bitmap.height] };
+  images.set(path, file);
+  const bitmap = await decodeImage(path);
+  const size = [bitmap.width, bitmap.height];
+  const scale = Math.min(1, PREVIEW_SIDE / Math.max(...size));
+  const small = size.map((length) => Math.max(1, Math.round(scale * length)));
+  const preview = drawOverWhite(bitmap, [0, 0, ...size], small);
+  return { size, preview: await preview.convertToBlob({ type: "image/jpeg", quality: 0.9 }) };
 }
 
 function readSquare(bitmap, at) {
   const { left, top, side } = findSquare(bitmap.width, bitmap.height, at);
-  const context = new OffscreenCanvas(side, side).getContext("2d", { willReadFrequently: true });
-  context.fillStyle = "white";
-  context.fillRect(0, 0, side, side);
-  context.drawImage(bitmap, left, top, side, side, 0, 0, side, side);
+  const context = drawOverWhite(bitmap, [left, top, side, side], [side, side]).getContext("2d");
   const { data } = context.getImageData(0, 0, side, side); // 4 values per pixel
   const rgb = new Uint8Array(side * side * 3);
   for (let source = 0, target = 0; source < data.length; source++) {
@@ -134,18 +158,18 @@ function readSquare(bitmap, at) {
 }
 
 // The square of an image as models receive it, which models of several sizes share.
-function getSquare(path, at) {
+async function getSquare(path, at) {
   const key = JSON.stringify([path, at]);
-  if (square.key !== key) square = { key, image: limitSquare(readSquare(images.get(path), at)) };
+  if (square.key !== key) square = { key, image: limitSquare(readSquare(await decodeImage(path), at)) };
   return square.image;
 }
 
 // The input of a graph.
-function getCrop(path, at, { size, crop, interpolation }) {
+async function getCrop(path, at, { size, crop, interpolation }) {
   const key = JSON.stringify([path, at, size, crop, interpolation]);
   if (!crops.has(key)) {
     if (crops.size >= MAX_CROPS) crops.clear();
-    crops.set(key, separateChannels(cropAndResize(getSquare(path, at), size, crop, interpolation)));
+    crops.set(key, separateChannels(cropAndResize(await getSquare(path, at), size, crop, interpolation)));
   }
   return crops.get(key);
 }
@@ -169,7 +193,7 @@ async function runSession(graph, sources, crops, inputs) {
 
 // The crop for `graph` of the image that the graph of `change` changes; without changes, that of the image.
 async function computeChangedCrop(graph, { path, at, files: sources, change }) {
-  const canvas = makeCropTensor(getCrop(path, at, change.graph), change.graph);
+  const canvas = makeCropTensor(await getCrop(path, at, change.graph), change.graph);
   const found = await runSession(change.graph, sources, { crop: canvas }, change.inputs);
   if (!found["data.is_changed"].data[0]) return getCrop(path, at, graph);
   const { dims: [, height, width], data } = found["data.changed"];
@@ -179,7 +203,7 @@ async function computeChangedCrop(graph, { path, at, files: sources, change }) {
 
 async function runGraph(graph, message) {
   const { path, at, files: sources, inputs, change } = message;
-  const crops = { crop: makeCropTensor(getCrop(path, at, graph), graph) };
+  const crops = { crop: makeCropTensor(await getCrop(path, at, graph), graph) };
   if (change) crops.changed_crop = makeCropTensor(await computeChangedCrop(graph, message), graph);
   const found = await runSession(graph, sources, crops, inputs);
   const outputs = graph.outputs.map(({ part, path }) => found[`${part}.${path}`]);
@@ -187,8 +211,11 @@ async function runGraph(graph, message) {
 }
 
 function removeImage(path) {
-  images.get(path)?.close();
   images.delete(path);
+  if (decoded.path === path) {
+    decoded.bitmap.close();
+    decoded = { path: "", bitmap: null };
+  }
   for (const key of crops.keys()) if (JSON.parse(key)[0] === path) crops.delete(key);
   return {};
 }
