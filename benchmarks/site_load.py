@@ -111,9 +111,14 @@ async def load_site(urls: list[str], users: int, seconds: float) -> list[float]:
         await asyncio.sleep(seconds * number / users)
         limits = httpx.Limits(max_connections=CONNECTIONS)
         started = time.monotonic()
+        waiting = iter(urls)
         async with httpx.AsyncClient(limits=limits, timeout=60, verify=False) as client:
-            for response in await asyncio.gather(*map(client.get, urls)):
-                response.raise_for_status()
+
+            async def load() -> None:
+                for url in waiting:
+                    (await client.get(url)).raise_for_status()
+
+            await asyncio.gather(*(load() for _ in range(CONNECTIONS)))
         return time.monotonic() - started
 
     return await asyncio.gather(*map(visit, range(users)))

@@ -27,6 +27,7 @@ ENTRIES = (
     "site/service_worker.js",  # by `site/offline.js`, from the folder of the document
     "site/incomplete.js",  # part of the HTML of a single file
     "site/vendor/ort-wasm-simd-threaded.mjs",  # by the runtime, from a path of `worker.js`
+    "site/check.js",  # by `site/main.js`, if the site has graphs
     *CONNECTIONS,
 )
 LOADED = re.compile(r'vitdemo\.load\("(.+?)"\)')  # by code in Python strings

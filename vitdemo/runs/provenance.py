@@ -3,12 +3,11 @@
 import platform
 import re
 import subprocess
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
 
-from vitdemo import __version__
 from vitdemo.installation import IS_INSTALLED
 
 PACKAGES = ("torch", "torchvision", "timm", "numpy")
@@ -58,7 +57,10 @@ def git_commit() -> str | None:
 
 
 def describe_version() -> str:
-    """Return the version of vitdemo, and the short commit in a clone; see `git_commit`."""
-    commit = git_commit()
-    short = re.sub(r"([0-9a-f]{12})[0-9a-f]+", r"\1", commit or "")
-    return f"vitdemo {__version__}" + (f", commit {short}" if short else "")
+    """Return the short commit in a clone (see `git_commit`), or the installed version."""
+    if commit := git_commit():
+        return re.sub(r"([0-9a-f]{12})[0-9a-f]+", r"commit \1", commit)
+    try:
+        return f"vitdemo {version('vitdemo')}"
+    except PackageNotFoundError:  # a copy of the files
+        return "unknown version"
