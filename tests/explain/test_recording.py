@@ -13,7 +13,15 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.testing import assert_close
 
 from tests.support.factories import CONVNET, VIT, random_images, random_model
-from vitdemo.explain import attention, head_ablation, knockout, logit_lens, norms, statistics
+from vitdemo.explain import (
+    attention,
+    head_ablation,
+    knockout,
+    logit_lens,
+    norms,
+    patching,
+    statistics,
+)
 from vitdemo.explain.attributions import METHODS, cell_grid
 from vitdemo.explain.attributions.integrated_gradients import compute_path_gradients
 from vitdemo.explain.attributions.method import AttributionInput
@@ -152,6 +160,23 @@ def test_recorded_knockout_holds_for_other_tokens():
     check_recorded(
         partial(knockout.compute_knockout_logits, model), *((image, m) for (image, _), m in inputs)
     )
+
+
+def test_recorded_patching_holds_for_other_images_tokens_and_classes():
+    model = random_model(VIT).requires_grad_(False)
+
+    def compute(image, masks, classes):
+        first, second = (trace(model, each) for each in (image, image.flip(-1)))
+        logits = patching.compute_patched_logits(
+            model, first.tokens[1, 0], second.tokens[1, 0], masks, 1
+        )
+        return logits, patching.compute_logit_shares(
+            logits, first.logits[0], second.logits[0], classes
+        )
+
+    sets = patching.build_patch_masks(model)
+    inputs = zip(make_inputs(), (sets[:2], sets[3:5]), ([0, 1], [2, 3]), strict=True)
+    check_recorded(compute, *((image, m, torch.tensor(c)) for (image, _), m, c in inputs))
 
 
 @pytest.mark.parametrize("is_zero", [True, False], ids=["zeros", "means"])
