@@ -15,6 +15,7 @@ from tests.support.factories import make_context, make_run, noise
 from tests.support.loops import call_in_loop
 from tests.support.serving import ROOT
 from vitdemo import notebook
+from vitdemo.analyses.activation_patching import compute_patching, load_image_pair
 from vitdemo.analyses.class_attribution import compute_class_attribution, measure_faithfulness
 from vitdemo.context import AppContext
 from vitdemo.errors import ImageError, VitdemoError
@@ -60,6 +61,16 @@ def test_results_equal_those_of_the_library(run, context):
         assert scores[name].score == pytest.approx(score.score, abs=1e-6)
         assert scores[name].p_orders == pytest.approx(score.p_orders)
         assert scores[name].verdict == score.verdict
+
+
+def test_patching_equals_the_library(run, context):
+    other = noise(2, size=(48, 48))
+    found = vitdemo.patching(str(run.path), IMAGE, other)
+    pair = load_image_pair(context, context.find_run("vit"), IMAGE, other)
+    expected = compute_patching(context, pair)
+    np.testing.assert_allclose(found.maps, expected.maps, atol=1e-5)
+    assert found.curves.keys() == expected.curves.keys() == {"class token", "patches"}
+    assert found.curves["patches"][0] == pytest.approx(1, abs=1e-5)
 
 
 def test_an_image_is_a_file_an_array_or_a_pillow_image(tmp_path):

@@ -2,7 +2,10 @@
 
 __version__ = "0.1.0"
 
-_NOTEBOOK_FUNCTIONS = ("attribute", "explore", "faithfulness", "fewest_patches", "rollout", "trace")
+_NOTEBOOK_FUNCTIONS = (
+    *("attribute", "explore", "faithfulness", "fewest_patches"),
+    *("patching", "rollout", "trace"),
+)
 
 
 def __getattr__(name: str):

@@ -6,10 +6,10 @@
     view                  # the interactive view, in Jupyter
     view.save("cat.html")  # the same view as a file that needs no network
 
-`trace`, `rollout`, `attribute`, `faithfulness` and `fewest_patches` return results for the same
-model and image. The `model` is the name of an included run, the folder of a run, or an address as
-in docs/models-and-api.md. The `image` is a file, a Pillow image, or an array (height, width, 3)
-uint8.
+`trace`, `rollout`, `attribute`, `faithfulness`, `fewest_patches` and `patching` return results for
+the same model and image. The `model` is the name of an included run, the folder of a run, or an
+address as in docs/models-and-api.md. The `image` is a file, a Pillow image, or an array (height,
+width, 3) uint8.
 
 Letters: L layers, H heads, N tokens.
 """
@@ -22,6 +22,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from vitdemo.analyses.activation_patching import (
+    PatchingResult,
+    compute_patching,
+    load_image_pair,
+)
 from vitdemo.analyses.class_attribution import (
     ClassAttribution,
     FaithfulnessScore,
@@ -139,6 +144,20 @@ def fewest_patches(model: str, image: ImageSource, grid: tuple[int, int] = (8, 8
     context, square = get_context(), read_image(image)
     canvas = make_canvas(context, square)
     return search_fewest_patches(context, find_model(model), square, canvas, grid)[1]
+
+
+def patching(model: str, image: ImageSource, other: ImageSource) -> PatchingResult:
+    """Replace tokens of `image` by tokens of `other` after each layer, 0 to L.
+
+    A share is 0 if the difference of the logits of the two predicted classes is as for `image`, and
+    1 if it is as for `other`. `curves` contains the shares (L+1,) for the class token, for all
+    special tokens and for all patches, `random` those for random halves of the patches, and `maps`
+    (L+1, rows, columns) those for single patches, or for groups of `side` x `side` patches. Raises
+    `RunError` for a model without attention or with fewer than two classes.
+    """
+    context = get_context()
+    pair = load_image_pair(context, find_model(model), read_image(image), read_image(other))
+    return compute_patching(context, pair)
 
 
 def _compute_attribution(
