@@ -32,6 +32,7 @@ from vitdemo.explain.faithfulness.summary import (
     write_summaries,
 )
 from vitdemo.metrics import DASH
+from vitdemo.page import bridge
 from vitdemo.page.bridge import load_square
 from vitdemo.page.explore import class_attribution
 from vitdemo.page.explore.class_attribution import (
@@ -498,7 +499,7 @@ def test_payload_shows_attention_of_the_layer_of_the_page(shown):
 
 def test_only_the_test_of_a_small_model_starts_by_itself(shown, monkeypatch):
     assert payload(shown, view_state()).data["is_quick"]
-    monkeypatch.setattr(class_attribution, "MAX_QUICK_PARAMETERS", 10)
+    monkeypatch.setattr(bridge, "MAX_QUICK_PARAMETERS", 10)
     assert not payload(shown, view_state()).data["is_quick"]
 
 

@@ -57,6 +57,7 @@ from vitdemo.documents import DocumentBlock
 from vitdemo.documents.payload import blocks_to_json
 from vitdemo.errors import ImageError, RunError, Stopped, VitdemoError
 from vitdemo.explain.image_trace import ImageTrace
+from vitdemo.models import count_parameters
 from vitdemo.page.components import CachedFile as CachedFile
 from vitdemo.page.components import ImageFile, event_payload, serialise_payload, serve_file
 from vitdemo.page.components import NumbersFile as NumbersFile
@@ -88,6 +89,8 @@ from vitdemo.page.view_state import ViewState, get_needs, parse_view_state
 from vitdemo.runs import Run
 from vitdemo.test_sets.context import load_test_image
 
+# Above this size, hundreds of passes take more than about ten seconds on a CPU core.
+MAX_QUICK_PARAMETERS = 10_000_000
 MAX_CANCELLED = 2000  # remembered tasks: more than can wait (app.py) or run at the same time
 JS_CONNECT = (
     "vitdemo.loaded.then(({ store }) => store.connect({ trigger, watch, props }, DESCRIPTION));"
@@ -513,6 +516,12 @@ def load_square(context: AppContext, request: ImageRequest | None) -> Image.Imag
 def load_trace(context: AppContext, state: ViewState) -> ImageTrace:
     """Return the trace of the view state's image through its model. Raises `VitdemoError`."""
     return context.trace_image(context.find_run(state.model), load_square(context, state.image))
+
+
+def is_quick(context: AppContext, run: Run) -> bool:
+    """Return whether hundreds of forward passes take seconds, so that the browser starts them."""
+    is_small = count_parameters(context.load_model(run)) <= MAX_QUICK_PARAMETERS
+    return is_small or context.device.type != "cpu"
 
 
 def choose_layer(context: AppContext, state: ViewState, run: Run) -> int:

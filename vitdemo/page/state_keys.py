@@ -205,6 +205,7 @@ PART = ChoiceKey(
         "one_head": "One head",
         "layers": "Layer by layer",
         "ablation": "Switch off",
+        "patching": "Activation patching",
     },
     label="Part",
     former_values={
@@ -258,6 +259,10 @@ LAST_BLOCKED = NumberKey(
 STREAM_CLASS = TextKey("residual_stream.class", depends_on=(MODEL,))  # "": the predicted class
 STREAM_OTHER = TextKey("residual_stream.other", depends_on=(MODEL,))  # class to subtract, or ""
 LENS_EMBEDDING = FlagKey("lens.embedding")  # True: classes of the patches before the first layer
+PATCHING_IMAGE = TextKey("patching.image", label="Image 2")  # source; "": another prediction
+PATCHING_LAYER = NumberKey("patching.layer", 0, low=0, high=MAX_LAYERS, depends_on=(MODEL,))
+# Tokens such as "t0 3,4" (class token; row and column of a patch), and "patches" for all patches.
+PATCHED_TOKENS = TextKey("patching.tokens", max_length=5000, depends_on=(MODEL,))
 
 # --- Explore: side by side ---
 

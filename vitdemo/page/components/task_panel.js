@@ -2,7 +2,7 @@
 import { makeElement, markup, nothing, render } from "../markup.js";
 import * as store from "../store.js";
 import { CANCEL, formatNumber } from "../texts.js";
-import { drawNotice } from "./shared.js";
+import { drawNotice, isLocalPage } from "./shared.js";
 
 function describeSteps(done, total, unit) {
   if (!total) return `${done} s`;
@@ -78,4 +78,23 @@ export function createTaskPanel(
   store.firstAnswer.then(drawButtons); // a page without a server cannot run all tasks
   store.watch(getWatched, () => render(nothing, progress.place));
   return { buttons, progress: progress.place };
+}
+
+const START_DELAY = 400; // milliseconds: quick changes of the view start one task
+
+// Return a function that soon presses the `button` of a task of a few seconds if it `isWanted`, unless another task runs.
+// For each `key`, the button is pressed once, so that the user can cancel the task. Users of a shared server press the
+// button themselves.
+export function createQuickStart(button) {
+  let [timer, started] = [null, ""];
+  return (key, isWanted) => {
+    clearTimeout(timer);
+    if (key !== started) started = "";
+    if (!isWanted || started || !isLocalPage()) return;
+    timer = setTimeout(() => {
+      if (!button.getClientRects().length || store.isTaskRunning()) return;
+      started = key;
+      button.click();
+    }, START_DELAY);
+  };
 }

@@ -27,13 +27,13 @@ from vitdemo.context import AppContext
 from vitdemo.documents.payload import blocks_to_json
 from vitdemo.errors import RunError
 from vitdemo.explain.attributions import OnStep, list_methods
-from vitdemo.models import count_parameters
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import (
     ImageFile,
     add_view,
     choose_layer,
     document_payload,
+    is_quick,
     load_square,
     round_numbers,
 )
@@ -53,8 +53,6 @@ from vitdemo.runs import Run
 
 VIEW, DETAILS = "class_attribution", "class_attribution_details"
 DETAILS_TITLE = "Details"
-# Above this size, the test of one image takes more than about ten seconds on a CPU core.
-MAX_QUICK_PARAMETERS = 10_000_000
 CHOICES = keys.LAYER, keys.EXPLAINED_CLASS, keys.SECOND_CLASS, keys.PATCH_REPLACEMENT
 
 
@@ -212,11 +210,6 @@ def has_missing_maps(context: AppContext, maps: ClassAttribution) -> bool:
     checks = {each.method.name: each.head_check for each in maps.maps}
     is_checked = maps.against is not None or all(checks.get(each.name) for each in slow)
     return not is_checked or any(each.name not in checks for each in slow)
-
-
-def is_quick(context: AppContext, run: Run) -> bool:
-    is_small = count_parameters(context.load_model(run)) <= MAX_QUICK_PARAMETERS
-    return is_small or context.device.type != "cpu"
 
 
 def choose_fill(maps: ClassAttribution, state: ViewState) -> str:

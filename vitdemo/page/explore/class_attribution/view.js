@@ -9,17 +9,15 @@ import {
   drawValues,
   findLargest,
   formatProbability,
-  isLocalPage,
   makeCanvas,
 } from "../../components/shared.js";
-import { createTaskPanel } from "../../components/task_panel.js";
+import { createQuickStart, createTaskPanel } from "../../components/task_panel.js";
 import { markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { createRemoval } from "./removal.js";
 
 const [VIEW, DETAILS] = ["class_attribution", "class_attribution_details"];
 const LARGE = "attribution.map"; // state key: name of the large map
-const START_DELAY = 400; // milliseconds: quick changes of the view start one test
 const starts = [
   {
     id: "test-faithfulness",
@@ -149,28 +147,9 @@ function drawMaps(data, large, drawn) {
 
 // --- the view ---
 
-// Return a function that starts the test of a quick model, unless another task runs. A test that the user has cancelled
-// starts again only after a change of the view. Users of a shared server start the test themselves.
-function createTestStarter() {
-  let timer = null;
-  let started = ""; // state and number of maps for which the test was started
-  return ({ is_quick: isQuick, is_untested: isUntested, maps }) => {
-    clearTimeout(timer);
-    const key = JSON.stringify([maps.length, ...getWatched().map((name) => store.state[name])]);
-    if (key !== started) started = "";
-    if (!isQuick || !isUntested || started || !isLocalPage()) return;
-    if (!store.canStartTask(starts[0].task)) return;
-    timer = setTimeout(() => {
-      if (!testButton.getClientRects().length || store.isTaskRunning()) return;
-      started = key;
-      testButton.click();
-    }, START_DELAY);
-  };
-}
-
 function createMaps(element) {
   const removal = createRemoval();
-  const startTestSoon = createTestStarter();
+  const startTestSoon = createQuickStart(testButton);
   let drawn = {}; // data, the large map, and their templates
   const draw = (question, verdict, content) =>
     render(
@@ -196,7 +175,8 @@ function createMaps(element) {
       const [canTest, canCompute] = starts.map(({ task }) => store.canStartTask(task));
       testButton.hidden = !canTest || (!data.is_untested && !testButton.disabled); // a disabled button shows a running task
       slowButton.hidden = !canCompute || (!data.has_slow && !slowButton.disabled);
-      startTestSoon(data);
+      const chosen = getWatched().map((name) => state[name]);
+      startTestSoon(JSON.stringify([data.maps.length, ...chosen]), data.is_quick && data.is_untested);
     },
     showError(text) {
       draw("", "", drawNotice(text));

@@ -1,4 +1,4 @@
-"""The section "Inside the model" of Explore: from the pixels to the prediction, in five parts."""
+"""The section "Inside the model" of Explore: from the pixels to the prediction, in six parts."""
 
 import gradio as gr
 
@@ -11,6 +11,7 @@ from vitdemo.page.explore.inside import (
     one_head,
     patch_embedding,
     patches,
+    patching,
     positions,
 )
 from vitdemo.page.feature import PageSetup, merge_features
@@ -21,6 +22,7 @@ PARTS = {  # value of the state key `inside` -> modules: the overview, then the 
     "one_head": [one_head],
     "layers": [layer_by_layer],
     "ablation": [head_ablation, knockout],
+    "patching": [patching],
 }
 
 VIEW_IDS = {  # elem_id of the view, for each module without controls

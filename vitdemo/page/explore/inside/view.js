@@ -12,6 +12,8 @@ const SENTENCES = { // description of the part, and an action for the user
   layers:
     "What each layer adds to a logit, and the prediction after each layer. Click a layer number to choose the layer.",
   ablation: "Effect of each head on the prediction. Click heads to switch them off.",
+  patching:
+    "Where a prediction arises. Click or drag over patches to replace their tokens by those of image 2.",
 };
 
 const show = ({ [PART]: part }) => {

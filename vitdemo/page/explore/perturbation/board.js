@@ -1,18 +1,12 @@
 // The image with its patch grid, from which the user removes patches.
 import { drawActionButton, makeCanvas, placeRing, saveAs } from "../../components/shared.js";
+import { addStrokes, applyStroke } from "../../components/strokes.js";
 import { makeElement, markup, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
 import { decode, encode, setRemoved } from "./changes.js";
-import { addStrokes } from "./strokes.js";
 
 const formatColour = ([red, green, blue]) => `rgb(${red} ${green} ${blue})`;
 const getRemovedCells = ({ grid }) => decode(store.state.removed, grid);
-
-// The removed patches after a stroke.
-function applyStroke(removed, { removes, cells }) {
-  const others = removed.filter((cell) => !cells.has(cell));
-  return removes ? [...others, ...cells] : others;
-}
 
 // Such as "4 × 4 pieces shuffled, blur 2% of the side"; "" without other changes than removed patches.
 function describeChanges({ pieces, strengths }) {
@@ -119,7 +113,7 @@ function create(element) {
 
   addStrokes(board, {
     getGrid: () => data?.grid,
-    isRemoved: (cell) => getRemovedCells(data).includes(cell),
+    isMarked: (cell) => getRemovedCells(data).includes(cell),
     point(cell) {
       placeRing(ring, data.grid, cell ?? undefined);
       place.textContent = cell === null ? "" : describeCell(cell, data.grid, getRemovedCells(data));

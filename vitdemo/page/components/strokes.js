@@ -1,6 +1,6 @@
-// Removal of patches with the pointer, by touch, and with the keyboard: one element shows all patches. A click or a drag
-// is a stroke, which removes patches if it begins at a patch that is there, and otherwise restores patches.
-import { ARROW_MOVES, findMiddle, findPatch, moveInGrid } from "../../components/shared.js";
+// Choice of patches with the pointer, by touch, and with the keyboard: one element shows all patches. A click or a drag is
+// a stroke, which marks patches if it begins at an unmarked patch, and otherwise unmarks patches.
+import { ARROW_MOVES, findMiddle, findPatch, moveInGrid } from "./shared.js";
 
 // The cell after a move of the keyboard cursor. The first press shows the cursor in the middle.
 const moveCell = (step, cell, grid) => cell === null ? findMiddle(grid) : moveInGrid(step, cell, grid);
@@ -10,10 +10,16 @@ function isInside(element, { clientX, clientY }) {
   return clientX >= left && clientX < right && clientY >= top && clientY < bottom;
 }
 
-// Listen on the element `board`. `getGrid()` returns [rows, columns], or null. `isRemoved(cell)` tells whether a patch is
-// removed. `point(cell)` is called when the cursor moves (null: it is hidden), `show(stroke)` during a stroke (null: it was
-// cancelled), and `apply(stroke)` at its end. A stroke is { removes, cells: set of cells }.
-export function addStrokes(board, { getGrid, isRemoved, point, show, apply }) {
+// The marked patches after a stroke.
+export function applyStroke(marked, { marks, cells }) {
+  const others = marked.filter((cell) => !cells.has(cell));
+  return marks ? [...others, ...cells] : others;
+}
+
+// Listen on the element `board`. `getGrid()` returns [rows, columns], or null. `isMarked(cell)` tells whether a patch is
+// marked. `point(cell)` is called when the cursor moves (null: it is hidden), `show(stroke)` during a stroke (null: it was
+// cancelled), and `apply(stroke)` at its end. A stroke is { marks, cells: set of cells }.
+export function addStrokes(board, { getGrid, isMarked, point, show, apply }) {
   let cursor = null; // cell under the pointer or the keyboard cursor
   let stroke = null;
 
@@ -40,7 +46,7 @@ export function addStrokes(board, { getGrid, isRemoved, point, show, apply }) {
     if (!getGrid() || event.ctrlKey || event.altKey || event.metaKey) return;
     if (event.key in ARROW_MOVES) move(moveCell(ARROW_MOVES[event.key], cursor, getGrid()));
     else if (["Enter", " "].includes(event.key) && cursor !== null) {
-      apply({ removes: !isRemoved(cursor), cells: new Set([cursor]) });
+      apply({ marks: !isMarked(cursor), cells: new Set([cursor]) });
     } else if (event.key === "Escape") move(null);
     else return;
     event.preventDefault();
@@ -49,7 +55,7 @@ export function addStrokes(board, { getGrid, isRemoved, point, show, apply }) {
   board.addEventListener("pointerdown", (event) => {
     if (!getGrid() || event.button !== 0 || !event.isPrimary) return;
     board.setPointerCapture(event.pointerId);
-    stroke = { removes: !isRemoved(findPatch(board, getGrid(), event)), cells: new Set() };
+    stroke = { marks: !isMarked(findPatch(board, getGrid(), event)), cells: new Set() };
     addCell(event);
   });
   board.addEventListener("pointermove", (event) => {
