@@ -39,9 +39,13 @@ OPTION_VALUES: dict[StateKey, Sequence[object]] = {
     keys.RECIPE: [*RECIPES],
     keys.PATCH_REPLACEMENT: (keys.PATCH_REPLACEMENT.start,),
     keys.REMOVAL_GRID: (keys.REMOVAL_GRID.start,),
+    keys.PATCHED_TOKENS: ("", "t0", "patches"),
 }
 # View -> task whose result the recorded data contain
-RECORDED_TASKS = {"class_attribution": "class_attribution.faithfulness"}
+RECORDED_TASKS = {
+    "class_attribution": "class_attribution.faithfulness",
+    "patching.maps": "patching.maps",
+}
 # View -> view in whose recorded states it is recorded
 SAME_STATES = {"class_attribution_details": "class_attribution"}
 LESSONS = LESSONS_FOLDER / DEFAULT_LANGUAGE
@@ -63,6 +67,7 @@ class StateLister:
             keys.IMAGE: lambda state: list_images(),
             keys.MODEL: lambda state: self.models,
             keys.LAYER: self.list_layers,
+            keys.PATCHING_LAYER: self.list_layers,
             keys.EXPLAINED_CLASS: self.list_classes,
             keys.RESULTS_MODEL: lambda state: [run.name for run in context.evaluated_runs()],
             keys.OTHER_MODEL: self.list_other_models,

@@ -112,10 +112,9 @@ def maps_payload(context: AppContext, state: ViewState) -> dict:
 def prediction_payload(context: AppContext, state: ViewState) -> dict:
     pair, _ = load_pair(context, state)
     trace = pair.first
-    layer = min(round(state[keys.PATCHING_LAYER]), trace.num_layers)
     tokens = parse_tokens(state[keys.PATCHED_TOKENS], trace.num_prefix_tokens, trace.grid)
-    found = patch_image(context, pair, layer, tokens)
-    return describe_prediction(pair, found)
+    layer = min(round(state[keys.PATCHING_LAYER]), trace.num_layers) if tokens else 0
+    return describe_prediction(pair, patch_image(context, pair, layer, tokens))
 
 
 def compute_maps(context: AppContext, state: ViewState, report: Report) -> None:

@@ -160,7 +160,7 @@ function create(element) {
     startSoon(JSON.stringify(getWatched().map((name) => state[name])), data.is_quick && !result);
   }
 
-  return { render, showError: () => draw(nothing, element) }; // the images show the same error
+  return { render };
 }
 
 store.define(VIEW, { skeleton: "tiles", follows: [LAYER], create });
