@@ -21,13 +21,16 @@ from vitdemo import runs
 from vitdemo.analyses.activation_patching import (
     RANDOM_DRAWS,
     choose_classes,
+    choose_other_photo,
     compute_patching,
     find_cached_patching,
     find_group_side,
     load_image_pair,
     patch_image,
 )
-from vitdemo.errors import RunError, Stopped
+from vitdemo.cache import Cache
+from vitdemo.data.photos import example_files, load_example_squares
+from vitdemo.errors import ImageError, RunError, Stopped
 from vitdemo.explain.patching import draw_random_masks
 
 FIRST, SECOND = noise(1), noise(2, size=(90, 33))  # of different sizes
@@ -203,3 +206,18 @@ def test_probabilities_are_those_of_the_model(context):
         np.testing.assert_allclose(expected, probabilities, atol=1e-6)
     logits = pair.logits[1].numpy()
     np.testing.assert_allclose(scipy.special.softmax(logits), pair.probabilities[1], atol=1e-6)
+
+
+def test_the_other_photo_has_another_prediction_if_possible(context, monkeypatch):
+    run, squares = context.find_run("vit"), load_example_squares()
+    classes = [int(context.predict(run, each).probabilities.argmax()) for each in squares]
+    for own, square in enumerate(squares):
+        chosen = example_files().index(choose_other_photo(context, run, square))
+        assert chosen != own
+        assert classes[chosen] != classes[own] or {*classes} == {classes[own]}
+    name = "vitdemo.analyses.activation_patching.example_files"
+    monkeypatch.setattr(name, lambda: [])
+    monkeypatch.setattr(context, "cache", Cache(2**20))
+    monkeypatch.setattr(name.replace("example_files", "load_example_squares"), lambda: [])
+    with pytest.raises(ImageError, match="no second example photo"):
+        choose_other_photo(context, run, FIRST)

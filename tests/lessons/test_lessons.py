@@ -11,8 +11,10 @@ import torch
 from PIL import Image
 
 from tests.support.factories import RESNET, VIT, make_context, make_run, make_unfinished_run
+from vitdemo.analyses.activation_patching import compute_patching, load_image_pair
 from vitdemo.analyses.perturbation import compute_ranking_maps, make_canvas, rank_patches
 from vitdemo.data.perturb.changes import ImageChanges, RemovedPatches, apply_changes
+from vitdemo.data.photos import load_example_squares
 from vitdemo.errors import LessonError
 from vitdemo.explain.qkv import compute_qkv
 from vitdemo.lessons import (
@@ -221,7 +223,7 @@ def test_included_lessons_are_valid(shipped):
     assert not problems and len(lessons) == 9
     for lesson in lessons:
         filled = fill_facts(lesson, shipped)
-        assert 10 <= lesson.minutes <= 20
+        assert 10 <= lesson.minutes <= 22
         assert not re.search(r"(?<!\*)\*[^*\s][^*]*\*(?!\*)", repr(filled))  # only ** is bold
         assert "{" not in repr(filled.steps).replace("{}", "")
         assert all(step.question for step in filled.steps[-3:]), lesson.name  # exam questions
@@ -411,6 +413,26 @@ def test_settled_layer_is_the_first_from_which_the_class_stays(shipped):
         predicted = model.head(tokens).argmax(-1)  # (L+1,)
     layer = int(read_fact(shipped, "finetune-deit-tiny", "settled_layer"))
     assert (predicted[layer:] == 3).all() and predicted[layer - 1] != 3
+
+
+def test_patched_layer_is_the_first_from_which_the_class_token_changes_the_class(shipped):
+    run = shipped.find_run("vit-scratch")
+    model, cat, bus = shipped.load_model(run), load_photo(), load_example_squares()[1]
+    tokens = [shipped.trace_image(run, image).tokens for image in (cat, bus)]
+    predicted = []
+    with torch.no_grad():
+        for layer, (own, other) in enumerate(zip(*tokens, strict=True)):
+            x = torch.cat([other[:1], own[1:]])[None]
+            for block in model.blocks[layer:]:
+                x = block(x)
+            predicted.append(int(model.forward_head(model.norm(x)).argmax()))
+    layer = int(read_fact(shipped, "vit-scratch", "patched_layer"))
+    assert layer == 8 and predicted[layer - 1] == 3 and 3 not in predicted[layer:]
+    # Further claims of lesson 4
+    result = compute_patching(shipped, load_image_pair(shipped, run, cat, bus))
+    assert result.curves["patches"][:7].min().round(2) == 0.88
+    assert result.curves["class token"][:7].max().round(2) == 0.02
+    assert np.abs(result.maps).max().round(2) == 0.01
 
 
 def test_few_share_matches_the_attention_of_the_last_layer(shipped):

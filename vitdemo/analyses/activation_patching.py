@@ -22,7 +22,8 @@ from PIL import Image
 from torch import Tensor
 
 from vitdemo.context import AppContext
-from vitdemo.errors import RunError
+from vitdemo.data.photos import example_files, load_example_squares
+from vitdemo.errors import ImageError, RunError
 from vitdemo.explain import patching
 from vitdemo.explain.attributions import OnStep
 from vitdemo.explain.checks import require_attention, require_finite, to_numpy
@@ -126,6 +127,26 @@ def load_image_pair(
     logits = [to_numpy(each.logits)[: len(run.classes)] for each in (first, second)]
     require_finite(run, np.stack(logits))
     return ImagePair(run, first, second, choose_classes(*logits))
+
+
+def choose_other_photo(context: AppContext, run: Run, image: Image.Image) -> str:
+    """Return the file of the first example photo with another predicted class than `image`.
+
+    Without such a photo, return the first photo that is not `image`. Raises `ImageError` if there
+    is none, and `RunError` for a model without classes.
+    """
+
+    def predict(square: Image.Image) -> int:
+        return int(context.predict(run, square).probabilities.argmax())
+
+    run.require_classes()
+    own, content = predict(image), (image.size, image.tobytes())
+    squares = context.cache.call(load_example_squares)
+    photos = dict(zip(example_files(), squares, strict=True))
+    others = [f for f, square in photos.items() if (square.size, square.tobytes()) != content]
+    if not others:
+        raise ImageError("There is no second example photo.")
+    return next((file for file in others if predict(photos[file]) != own), others[0])
 
 
 def choose_classes(first: np.ndarray, second: np.ndarray) -> tuple[int, int]:

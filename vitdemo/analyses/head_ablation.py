@@ -15,8 +15,7 @@ from torch import Tensor
 
 from vitdemo.context import AppContext
 from vitdemo.data import LabelledImages
-from vitdemo.data.image_files import crop_visible_square, load_image
-from vitdemo.data.photos import example_files
+from vitdemo.data.photos import load_example_squares
 from vitdemo.errors import DataError, RunError
 from vitdemo.explain import head_ablation
 from vitdemo.explain.checks import require_attention, require_finite, to_numpy
@@ -130,7 +129,7 @@ def load_head_means(
     try:
         sample = context.sample_test_images(run, NUM_MEAN_IMAGES)
     except DataError:  # no test set has these classes, so the example photos are used
-        photos = context.cache.call(_load_example_squares)
+        photos = context.cache.call(load_example_squares)
         of = tuple(i for i, photo in enumerate(photos) if not _is_same_image(photo, image))
         if not of:
             return None, None
@@ -163,16 +162,12 @@ def compute_photo_outputs(context: AppContext, run: Run) -> list[Tensor]:
     model = context.load_model(run)
 
     def compute() -> list[Tensor]:
-        photos = context.cache.call(_load_example_squares)
+        photos = context.cache.call(load_example_squares)
         crops = [context.prepare_input(run.preprocessing, each)[1].clone() for each in photos]
         outputs = [head_ablation.compute_head_means(model, each) for each in crops]  # n of L
         return [torch.stack(each).half().float() for each in zip(*outputs, strict=True)]
 
     return context.cache.get_or_compute((compute_photo_outputs, run), compute)
-
-
-def _load_example_squares() -> list[Image.Image]:
-    return [crop_visible_square(load_image(file)) for file in example_files()]
 
 
 def _is_same_image(one: Image.Image, other: Image.Image | None) -> bool:

@@ -3,6 +3,9 @@
 from importlib.util import find_spec
 from pathlib import Path
 
+from PIL import Image
+
+from vitdemo.data.image_files import crop_visible_square, load_image
 from vitdemo.installation import included_folder
 
 # New users start with the first photo, so it shows a class of CIFAR-10. The bus resembles an
@@ -24,6 +27,11 @@ OTHER_CLASSES = ("lion", "cheetah", "tower")  # names of photos that show no cla
 def example_files() -> list[str]:
     """Return the paths of all example photos that the installed version of gradio contains."""
     return [str(file) for file in EXAMPLES if file.is_file()]
+
+
+def load_example_squares() -> list[Image.Image]:
+    """Return the squares that models receive, in the order of `example_files`."""
+    return [crop_visible_square(load_image(file)) for file in example_files()]
 
 
 def name_of(file: str) -> str:

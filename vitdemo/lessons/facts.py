@@ -11,6 +11,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from vitdemo.analyses.activation_patching import (
+    choose_other_photo,
+    load_image_pair,
+    patch_image,
+)
 from vitdemo.analyses.attention_distance import compute_distances
 from vitdemo.analyses.head_ablation import compute_head_effects
 from vitdemo.analyses.perturbation import compute_ranking_maps, rank_patches
@@ -18,7 +23,7 @@ from vitdemo.context import AppContext
 from vitdemo.data.image_files import crop_and_resize, crop_visible_square, load_image
 from vitdemo.data.perturb.changes import ImageChanges, RemovedPatches, apply_changes
 from vitdemo.data.photos import OURS
-from vitdemo.errors import LessonError, VitdemoError
+from vitdemo.errors import LessonError, RunError, VitdemoError
 from vitdemo.explain import statistics
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.explain.logit_lens import compute_logit_lens
@@ -329,6 +334,22 @@ def _settled_layer(context: AppContext, run: Run) -> str:
     return str(other_layers[-1] + 1 if len(other_layers) else 0)
 
 
+def _patched_layer(context: AppContext, run: Run) -> str:
+    """Return the first layer from which on another image's class token changes the prediction.
+
+    The other image is the one that the page shows first in *Activation patching*.
+    """
+    photo = load_photo()
+    other = crop_visible_square(load_image(choose_other_photo(context, run, photo)))
+    pair = load_image_pair(context, run, photo, other)
+    layers = range(pair.first.num_layers + 1)
+    found = [patch_image(context, pair, layer, [0]).probabilities.argmax() for layer in layers]
+    unchanged = np.flatnonzero(np.array(found) == pair.predicted[0])
+    if len(unchanged) == len(layers):
+        raise RunError(f"The class token does not change the prediction of '{run.name}'.")
+    return str(unchanged[-1] + 1)
+
+
 def _strongest_head(context: AppContext, run: Run) -> str:
     """Return the head whose ablation lowers the predicted class's logit most, such as "9.1"."""
     changes = compute_head_effects(context, run, load_photo()).logit_change
@@ -441,6 +462,7 @@ FACTS: dict[str, Callable[[AppContext, Run], str]] = {
     ),
     "strongest_head": _strongest_head,  # layer and head from 1, such as "9.1"
     "settled_layer": _settled_layer,
+    "patched_layer": _patched_layer,
     # Facts of experiments on the lessons' photo; probabilities in percent
     "photo_class": lambda context, run: run.classes[_photo_class(context, run)],
     "photo_confidence": lambda context, run: percent_text(

@@ -36,6 +36,7 @@ from vitdemo.analyses.activation_patching import (
     ImagePair,
     PatchedPrediction,
     PatchingResult,
+    choose_other_photo,
     compute_patching,
     find_cached_patching,
     load_image_pair,
@@ -142,26 +143,10 @@ def load_pair(context: AppContext, state: ViewState) -> tuple[ImagePair, str]:
             raise ImageError("There is no such image.")
         second = load_square(context, ImageRequest(source))
     except VitdemoError:  # nothing is chosen, or the image of an old link does not exist
-        source = choose_second_image(context, run, state.image)
+        file = choose_other_photo(context, run, first)
+        source = next(each for each, path in list_photos().items() if path == file)
         second = load_square(context, ImageRequest(source))
     return load_image_pair(context, run, first, second), source
-
-
-def choose_second_image(context: AppContext, run: Run, request: ImageRequest) -> str:
-    """Return the first example photo with another predicted class than the image of `request`.
-
-    Without such a photo, return the first other photo.
-    """
-
-    def predict(each: ImageRequest) -> int:
-        return int(context.predict(run, load_square(context, each)).probabilities.argmax())
-
-    run.require_classes()
-    others = [source for source in list_photos() if source != request.source]
-    if not others:
-        raise ImageError("There is no example photo for image 2.")
-    own = predict(request)
-    return next((each for each in others if predict(ImageRequest(each)) != own), others[0])
 
 
 def list_options(state: ViewState, source: str) -> list[list[str]]:

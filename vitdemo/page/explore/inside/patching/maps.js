@@ -29,15 +29,13 @@ const describeGroup = (side) => (side > 1 ? `${side} × ${side} patches` : "one 
 // The name of the curve of all special tokens; undefined if the model has none.
 const findSpecial = (curves) => Object.keys(curves).findLast((name) => name !== "patches");
 
-// The layer from which on the special tokens have a larger share than the patches.
+// The layer from which on the special tokens have a larger share than all patches.
 function describeHandOver({ curves }) {
   const name = findSpecial(curves);
-  const first = name ? curves[name].findIndex((share, layer) => share > curves.patches[layer]) : -1;
-  if (first < 1) return "";
+  const last = name ? curves[name].findLastIndex((share, layer) => share <= curves.patches[layer]) : -1;
+  if (last < 0 || last === curves.patches.length - 1) return "";
   const verb = name === "class token" ? "has" : "have";
-  return `Up to layer ${
-    first - 1
-  }, the patches have a larger share than the ${name}. From layer ${first} on, the ${name} ${verb} the larger share.`;
+  return `From layer ${last + 1} on, the ${name} ${verb} a larger share than all patches together.`;
 }
 
 function describeLargest({ maps, side }) {
@@ -68,7 +66,13 @@ function drawMaps(data, chosen) {
   );
   const maps = makeRange(data.layers + 1, (layer) => drawMap(data, layer, limit, chosen));
   return markup`<div class="layers" role="group" aria-label="Layer after which tokens are replaced" @focusin=${keys.focus} @keydown=${keys.press}>${maps}</div>${
-    data.result ? drawScale(formatSigned(-limit), formatSigned(limit), " share") : nothing
+    data.result
+      ? drawScale(
+        formatSigned(-limit),
+        formatSigned(limit),
+        ` share of ${describeGroup(data.result.side)}, replaced after this layer`,
+      )
+      : nothing
   }`;
 }
 
