@@ -31,11 +31,13 @@ from vitdemo.analyses.activation_patching import (  # noqa: E402
     load_image_pair,
 )
 from vitdemo.context import AppContext  # noqa: E402
+from vitdemo.errors import DataError  # noqa: E402
 from vitdemo.metrics.intervals import mean_interval  # noqa: E402
 from vitdemo.models import has_attention  # noqa: E402
 from vitdemo.training import choose_device  # noqa: E402
 
 SEED = 0
+MAX_DRAWS = 20  # per pair
 
 
 def main() -> None:
@@ -69,14 +71,20 @@ def print_patching_table(context: AppContext, run: runs.Run, count: int) -> None
 
 
 def iter_pairs(context: AppContext, run: runs.Run, count: int) -> Iterator[ImagePair]:
-    """Yield `count` pairs of random test images with different predicted classes."""
+    """Yield `count` pairs of random test images with different predicted classes.
+
+    Raises `DataError` if such pairs are too rare.
+    """
     random, size = np.random.default_rng(SEED), context.count_test_images()
-    while count:
+    for _ in range(MAX_DRAWS * count):
         images = [context.load_test_image(int(i)).image for i in random.choice(size, 2, False)]
         pair = load_image_pair(context, run, *images)
         if pair.predicted[0] != pair.predicted[1]:
             count -= 1
             yield pair
+        if not count:
+            return
+    raise DataError(f"'{run.name}' predicts the same class for nearly all test images.")
 
 
 def find_largest(result: PatchingResult) -> np.ndarray:

@@ -448,6 +448,7 @@ def test_every_part_fits_a_phone(inside):
         "one_head": "One head",
         "layers": "Layer by layer",
         "ablation": "Switch off",
+        "patching": "Activation patching",
     }.items():
         open_part(inside, title)
         expect(inside.locator("#part p")).not_to_have_text("")

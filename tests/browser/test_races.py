@@ -54,6 +54,7 @@ PARTS = {
     "ablation": "Switch off",
     "embeddings": "Embeddings",
     "diagram": "Architecture",
+    "patching": "Activation patching",
 }
 PREDICTIONS = "#answers .card:visible, #hands-answers .pairs:visible"
 HOME, OTHER_TABS = "Explore", ("Results", "Data", "Train")
