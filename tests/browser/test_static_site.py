@@ -98,6 +98,22 @@ def test_a_state_that_was_not_recorded_is_named_in_one_card(open_site):
     expect(list_unrecorded(page)).to_have_count(0)
 
 
+def test_activation_patching_is_recorded_for_whole_sets_of_tokens(open_site):
+    page = open_site("model=vit&section=inside&inside=patching&patching.layer=3")
+    maps = page.locator("#patching-maps .layers button")
+    expect(maps.locator("canvas")).to_have_count(4)
+    expect(page.get_by_role("button", name="Compute maps")).to_be_hidden()
+    text = page.locator("#patching-prediction p").first
+    page.get_by_role("button", name="Class token").click()
+    expect(text).to_contain_text("Share of the change to image 2: +1.00")
+    maps.first.click()
+    expect(page.locator("#patching-prediction h3")).to_contain_text("before layer 1")
+    expect(list_unrecorded(page)).to_have_count(0)
+    page.locator("#patching-images .board").first.click()  # single patches are not recorded
+    expect(list_unrecorded(page)).to_have_count(1)
+    expect(maps.locator("canvas")).to_have_count(4)
+
+
 def test_an_unknown_model_is_named(open_site):
     page = open_site("model=missing")
     expect(page.locator("#picture .about")).to_contain_text("There is no model 'missing'")

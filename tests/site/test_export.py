@@ -57,6 +57,18 @@ def test_recorded_maps_are_tested(exported_site):
         assert {*data["scores"]["maps"]} == {each["name"] for each in data["maps"]}
 
 
+def test_recorded_activation_patching_has_maps(exported_site):
+    index = json.loads((exported_site / "data" / "patching.maps.json").read_text("utf-8"))
+    answers = exported_site / "data" / "answers"
+    texts = {
+        path: json.loads((answers / path).read_text("utf-8"))["text"] for path in index.values()
+    }
+    data = [json.loads(text).get("data") for text in texts.values()]
+    found = [each for each in data if each]  # not of the model without attention
+    assert {each["run"] for each in found} == {"vit", "timm"}
+    assert all(len(each["result"]["maps"]) == each["layers"] + 1 for each in found)
+
+
 def test_no_image_of_a_dataset_is_exported(exported_site):
     shown = json.loads((exported_site / "data" / "image_input.json").read_text("utf-8"))
     sources = {json.loads(state)[0]["source"] for state in shown}

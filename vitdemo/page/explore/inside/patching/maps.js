@@ -153,7 +153,7 @@ function create(element) {
       markup`${panel.buttons}${panel.progress}${
         result
           ? drawCaption(`${describeHandOver(result)} ${describeLargest(result)}`)
-          : drawCaption("Each map shows the share of single patches, by the layer of their replacement.")
+          : drawCaption("Each map shows how far a replaced patch moves the logits towards image 2, by layer.")
       }${drawMaps(data, Math.min(state[LAYER], layers))}${
         result ? markup`${drawLegend(result)}${plots}${drawTable(data)}` : nothing
       }${drawAbout(...ABOUT)}`,
