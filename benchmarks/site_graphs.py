@@ -144,7 +144,7 @@ def compare_graph(
 
 
 def crop_image(context: AppContext, graph: Graph, run: Run, image: Image.Image) -> torch.Tensor:
-    pixels = np.asarray(crop_and_resize(image, *graph.get_crop(context, run)))
+    pixels = np.array(crop_and_resize(image, *graph.get_crop(context, run)))
     return torch.from_numpy(pixels).permute(2, 0, 1).contiguous()
 
 

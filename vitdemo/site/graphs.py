@@ -54,10 +54,17 @@ CROP, CHANGED_CROP = "crop", "changed_crop"  # inputs of graphs
 MIN_SHARED_VALUES = 1024  # smaller constants remain in the graph
 FILTERS = ("bilinear", "bicubic", "lanczos")  # of `pixels.js`
 # torch cannot export a stable sort. Of equal values, TopK of ONNX also returns the first one first.
+# torch cannot export the gradient of a maximum either: it belongs to the element of the maximum.
 DECOMPOSITIONS = {
+    torch.ops.aten.adaptive_max_pool2d_backward.default: lambda gradient, x, indices: (
+        torch.zeros_like(x)
+        .flatten(2)
+        .scatter_add(2, indices.flatten(2), gradient.flatten(2))
+        .view_as(x)
+    ),
     torch.ops.aten.sort.stable: lambda values, *, stable, dim=-1, descending=False: values.topk(
         values.shape[dim], dim, largest=descending, sorted=True
-    )
+    ),
 }
 Write = Callable[[str, str, bytes], str]  # folder, name, content -> name
 
@@ -85,16 +92,19 @@ class GraphWriter:
         entry = {
             "models": graph.models,
             "echoes": [key.name for key in graph.echoes],
-            "holds": all(map(can_resize, runs)),
+            "holds": False not in found,
             "graphs": [each for each in found if each],
         }
         if graph.changes:
             run = self.context.find_run(str(state[keys.MODEL.name]))
-            entry["changes"] = self.try_graph(graph.changes, run, state)
+            entry["changes"] = self.try_graph(graph.changes, run, state) or None
         return entry
 
-    def try_graph(self, graph: Graph, run: Run, state: State) -> dict | None:
-        """Return the entry of a graph, written once, or None without support."""
+    def try_graph(self, graph: Graph, run: Run, state: State) -> dict | bool | None:
+        """Return the entry of a graph, written once.
+
+        Return None if the model does not support the view, and False if browsers cannot run it.
+        """
         own = {keys.IMAGE.name, keys.MODEL.name, *(each.key.name for each in graph.all_inputs)}
         options = {key: value for key, value in state.items() if key not in own}
         key = graph.compute, run.name, repr(options)
@@ -104,7 +114,9 @@ class GraphWriter:
                 self.entries[key] = can_resize(run) and self.write_graph(run, graph, given)
             except VitdemoError:  # for example, a convolutional model has no attention
                 self.entries[key] = None
-        return self.entries[key] or None
+            except torch.onnx.OnnxExporterError:  # torch cannot export an operation of the model
+                self.entries[key] = False
+        return self.entries[key]
 
     def write_graph(self, run: Run, graph: Graph, state: ViewState) -> dict:
         """Record and write a graph, and return its entry. Raises `VitdemoError`."""
