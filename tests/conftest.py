@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock
 
 from tests.support.factories import (
     RESNET,
@@ -172,9 +173,12 @@ def shown_runs(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def exported_site(shown_runs, tmp_path_factory) -> Path:
-    """Export a static site of `shown_runs`."""
-    folder = tmp_path_factory.mktemp("site")
-    export_small_site(folder, shown_runs)
+    """Export a static site of `shown_runs`, once for all test processes."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "exported-site"
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():  # the folder appears when the site is complete
+            export_small_site(folder, shown_runs)
     return folder
 
 

@@ -1,7 +1,7 @@
 // The site's files by name. The name is a path: in the document's folder for "data/", and in that of the modules for "site/".
 // A single file (single_file.py) contains all files as elements, compressed with gzip and encoded as base64.
 const NOT_INCLUDED = "This file is incomplete. Copy or download it again.";
-const INDEX = /^data\/(graphs\/)?\w+\.json$/; // these files have the same names in each version of a site
+const INDEX = /^data\/(graphs\/)?[\w.]+\.json$/; // these files have the same names in each version of a site
 const { isSingleFile, version } = JSON.parse(document.querySelector("#site").textContent);
 const decoded = new Map(); // name -> promise of a Blob
 const urls = new Map(); // name -> promise of the URL of a decoded file

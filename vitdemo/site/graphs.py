@@ -50,6 +50,7 @@ from vitdemo.runs import Run
 from vitdemo.site.states import State
 
 FOLDER = "data/graphs"
+INPUTS = f"{FOLDER}/inputs.json"
 CROP, CHANGED_CROP = "crop", "changed_crop"  # inputs of graphs
 MIN_SHARED_VALUES = 1024  # smaller constants remain in the graph
 FILTERS = ("bilinear", "bicubic", "lanczos")  # of `pixels.js`

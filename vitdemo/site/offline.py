@@ -21,6 +21,7 @@ from PIL import Image, ImageOps
 
 from vitdemo.installation import included_folder
 from vitdemo.site import document
+from vitdemo.site.graphs import FOLDER, INPUTS
 
 ICON_SIZES = (192, 512)  # pixels; browsers need both for the installation
 HASH_LENGTH = 20  # hexadecimal digits
@@ -110,13 +111,18 @@ def find_first(folder: Path, indexes: Iterable[str], model: str) -> set[str]:
     """Return the files that contain results of `model`, or results that no other model changes."""
     answers, files = set(), set()
     for name in indexes:
+        if name == INPUTS:
+            continue
         content = json.loads((folder / name).read_bytes())
-        if name.startswith("data/graphs/"):
-            for entry in content.values():
-                for graph in entry["graphs"]:
-                    if graph["run"] == model:
-                        names = [graph["file"], *graph["weights"]]
-                        files |= {f"data/graphs/{each}" for each in names}
+        if name.startswith(f"{FOLDER}/"):
+            graphs = [
+                graph
+                for entry in content.values()
+                for graph in (*entry["graphs"], entry.get("changes"))
+                if graph and graph["run"] == model
+            ]
+            names = [each for graph in graphs for each in (graph["file"], *graph["weights"])]
+            files |= {f"{FOLDER}/{each}" for each in names}
         else:
             used = [
                 each

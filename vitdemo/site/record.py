@@ -28,7 +28,7 @@ from vitdemo.page.graph import Graph
 from vitdemo.page.image_sources import list_photos
 from vitdemo.page.state_keys import IMAGE, MODEL
 from vitdemo.page.view_state import get_needs
-from vitdemo.site.graphs import FOLDER, GraphWriter
+from vitdemo.site.graphs import FOLDER, INPUTS, GraphWriter
 from vitdemo.site.states import SAME_STATES, State, StateLister, list_images
 
 Report = Callable[[str, int, int], None]  # name of the view, recorded states, all states
@@ -126,7 +126,7 @@ class Recorder:
             inputs = {name: ImageFile(crop) for name, crop in crops.items()}
             photos.append({"image": image, "inputs": inputs})
         content = orjson.dumps(self.serialise({"photos": photos, **versions}))
-        self.write(FOLDER, "inputs.json", content)
+        self.write(FOLDER, Path(INPUTS).name, content)
 
     def compute(self, payload: Payload, state: State) -> bytes:
         """Return the answer of a payload function as JSON, in which files have a URL."""
