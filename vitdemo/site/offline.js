@@ -3,9 +3,12 @@ import { makeElement, markup, render } from "../page/markup.js";
 import { firstAnswer } from "../page/store.js";
 
 const PARALLEL = 3; // files that are loaded at the same time
+const RETRY_AFTER = 1000; // milliseconds; Chromium does not replace a service worker that is storing files
 const MAX_RESOURCES = 5000; // files of the page that the browser lists
 const FULL = "This browser has no space left to store this site. The page works, but it needs the network.";
 const NOT_STORED = "This browser could not store this site. The page works, but it needs the network.";
+
+let isLeaving = false; // the user has chosen the new version
 
 // A line with the progress, and with the offer of a new version; `show` changes one of them.
 function createLine() {
@@ -34,6 +37,7 @@ function ask(worker, message) {
 // Store `files` one after the other, until one cannot be stored. Returns its answer, or undefined.
 async function saveAll(worker, files) {
   for (const { url } of files) {
+    if (isLeaving) return;
     const answer = await ask(worker, { store: url });
     if (!answer.stored) return answer;
   }
@@ -85,7 +89,12 @@ async function saveSite(worker, version, line) {
 
 // Offer a new version of the site, which waits until all pages of the earlier version are closed.
 function watchUpdates(registration, line) {
-  const switchVersion = () => registration.waiting.postMessage({ activate: true });
+  const sendActivation = () => registration.waiting?.postMessage({ activate: true });
+  function switchVersion() {
+    isLeaving = true;
+    sendActivation();
+    setInterval(sendActivation, RETRY_AFTER);
+  }
   const showOffer = () =>
     line.show({
       offer:
