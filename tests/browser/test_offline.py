@@ -95,6 +95,9 @@ def get_line(page: Page) -> Locator:
 
 
 def read_views(page: Page) -> list[str]:
+    """Return the texts of the visible views, which show the first photo."""
+    expect(page.locator("#picture .about")).to_contain_text("cat")
+    expect(page.locator("#attention .title")).to_be_visible()
     wait_for_views(page)
     return page.locator("[data-view]:visible").all_inner_texts()
 
@@ -166,7 +169,7 @@ def test_only_visited_views_are_stored_to_save_data(context, server):
     page.goto(f"{server.url}{QUERY}")
     expect(get_line(page)).to_contain_text("Only visited views are stored")
     wait_for_views(page)
-    first = read_views(page)
+    before = read_views(page)
     page.locator("#offers .tiles button").nth(1).click()
     expect(page.locator("#picture .about")).to_contain_text("bus")
     wait_for_views(page)
@@ -175,7 +178,7 @@ def test_only_visited_views_are_stored_to_save_data(context, server):
     server.stop()
     page = context.new_page()
     page.goto(f"{server.url}{QUERY}")
-    assert read_views(page) == first
+    assert read_views(page) == before
     server.start()
 
 
