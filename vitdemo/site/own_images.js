@@ -248,7 +248,8 @@ async function computeList({ data }, entry, urls, image, values) {
   const list = others.map((graph) => `${graph.run} (${formatSize(graph)})`).join(", ");
   const offer = others.length ? `Choose another model to load it: ${list}.` : "";
   const own = Object.fromEntries(echoes.map((key) => [key, values[key]]));
-  return { ...data, ...own, [place]: found, label: null, problems: [], offer };
+  const other = "label" in data ? { label: null } : {}; // the class of the recorded photo
+  return { ...data, ...own, ...other, [place]: found, problems: [], offer };
 }
 
 async function computeImage(data, image) {

@@ -33,6 +33,7 @@ async function startRuntime(sources) {
   const name = "site/vendor/ort-wasm-simd-threaded";
   const packed = new Uint8Array(await loadBytes(sources[`${name}.wasm.gz`], startReport("the runtime")));
   const isPacked = GZIP.every((byte, i) => packed[i] === byte);
+  ort.env.logLevel = "error"; // warnings name operations that the runtime does not optimise
   ort.env.wasm.numThreads = 1; // threads need response headers that plain file servers do not send
   ort.env.wasm.wasmPaths = { mjs: getUrl(sources[`${name}.mjs`]) };
   ort.env.wasm.wasmBinary = isPacked ? await decompress(packed) : packed.buffer;

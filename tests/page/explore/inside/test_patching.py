@@ -144,9 +144,9 @@ def test_prediction_follows_layer_and_tokens(context):
     mean, low, high = found["random"]
     assert low <= mean <= high and mean == pytest.approx(np.mean(expected.random), abs=1e-4)
     assert found["predicted"][1] == pair.run.classes[int(expected.probabilities.argmax())]
-    shown = [name for name, _, _ in found["rows"]]
+    shown = found["classes"]
     assert {*found["predicted"], *(pair.run.classes[i] for i in pair.classes)} <= {*shown}
-    for name, before, after in found["rows"]:
+    for name, before, after in zip(shown, found["before"], found["now"], strict=True):
         c = pair.run.classes.index(name)
         assert before == pytest.approx(pair.probabilities[0][c], abs=1e-6)
         assert after == pytest.approx(expected.probabilities[c], abs=1e-6)
@@ -172,7 +172,7 @@ def test_without_tokens_the_prediction_is_that_of_image_1(context):
         found = patching.prediction_payload(context, make_state(layer=2, tokens=tokens))
         assert found["tokens"] == {"special": [], "patches": 0, "all": 16}
         assert found["share"] == pytest.approx(0, abs=1e-3) and found["random"] is None
-        assert all(before == pytest.approx(after, abs=1e-5) for _, before, after in found["rows"])
+        assert found["before"] == pytest.approx(found["now"], abs=1e-5)
 
 
 def test_tokens_are_parsed_by_row_and_column():
@@ -196,5 +196,5 @@ def test_equal_predictions_are_compared_with_another_class(context, monkeypatch)
     found = patching.images_payload(context, make_state())
     run = context.find_run("vit")
     assert found["classes"] == [run.classes[2], run.classes[5]]
-    rows = patching.prediction_payload(context, make_state(tokens="1,1"))["rows"]
-    assert {run.classes[2], run.classes[5]} <= {name for name, _, _ in rows}
+    shown = patching.prediction_payload(context, make_state(tokens="1,1"))["classes"]
+    assert {run.classes[2], run.classes[5]} <= {*shown}

@@ -19,8 +19,7 @@ of the shares of as many random patches, or is None:
 
     {"run": str, "layer": int, "tokens": see `name_tokens`, "share": float, "draws": int,
      "random": [mean, low, high] or None, "predicted": [class before, class after],
-     "probability": of the class after,
-     "rows": [[class, probability before, probability after], ...]}
+     "classes": [names], "before": [probabilities], "now": [probabilities]}
 
 Letters: L layers, C classes, p special tokens, P patches.
 """
@@ -48,6 +47,7 @@ from vitdemo.errors import ImageError, VitdemoError
 from vitdemo.metrics import top_k_classes
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ImageFile, add_view, is_quick, load_square, round_numbers
+from vitdemo.page.explore.prediction_change import PROBABILITY_DIGITS
 from vitdemo.page.feature import Feature, PageSetup, Report
 from vitdemo.page.image_sources import (
     PHOTO_PREFIX,
@@ -212,8 +212,9 @@ def describe_prediction(pair: ImagePair, found: PatchedPrediction) -> dict:
         if random
         else None,
         "predicted": name_classes(pair.run, [start, now]),
-        "probability": float(found.probabilities[now]),
-        "rows": [[classes[c], float(before[c]), float(found.probabilities[c])] for c in shown],
+        "classes": [classes[c] for c in shown],
+        "before": round_numbers(before[shown], PROBABILITY_DIGITS),
+        "now": round_numbers(found.probabilities[shown], PROBABILITY_DIGITS),
     }
 
 

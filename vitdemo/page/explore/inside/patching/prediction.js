@@ -29,19 +29,22 @@ function describeShare({ share, random, draws, tokens: { special, patches } }) {
   return `${own} ${drawn}: ${mean} on average (${low} to ${high}, ${draws} draws).`;
 }
 
-function describePrediction({ run, predicted: [before, now], probability }) {
-  return `${run} ${before === now ? "still" : "now"} predicts ${now} (${formatProbability(probability)}).`;
+function describePrediction({ run, predicted: [before, now], classes, now: shares }) {
+  const probability = formatProbability(shares[classes.indexOf(now)]);
+  return `${run} ${before === now ? "still" : "now"} predicts ${now} (${probability}).`;
 }
 
 function listBlocks(data) {
-  const { tokens, layer, rows } = data;
+  const { tokens, layer, classes, before, now } = data;
   if (!tokens.special.length && !tokens.patches) return [{ kind: "Text", text: NO_TOKEN, told: true }];
   return [
     { kind: "Text", text: `${describePrediction(data)} ${describeShare(data)}`, told: true },
     {
       kind: "ProbabilityChange",
       title: `Image 1 with ${describeTokens(tokens)} of image 2, ${describeLayer(layer)}`,
-      rows,
+      classes,
+      before,
+      now,
       heads: ["image 1", "replaced"],
     },
   ];
