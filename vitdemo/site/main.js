@@ -46,10 +46,10 @@ for (const [id, content] of Object.entries(components)) {
   mountComponent(id, content).catch(() => getPlace(id).hidden = true); // its files are missing in half of a single file
 }
 for (const [id, content] of Object.entries(places)) mountPlace(id, content);
-if (Object.keys(graphs ?? {}).length) {
-  (await import("vitdemo/site/check.js")).mount(document.querySelector("#explore-sections"));
-}
 store.start({ tabs, image });
 connectTabs(tabs);
 store.checkModels();
+if (Object.keys(graphs ?? {}).length) {
+  import("vitdemo/site/check.js").then(({ mount }) => mount(document.querySelector("#explore-sections")));
+}
 if (version) import("vitdemo/site/offline.js").then(({ startOffline }) => startOffline(version));
