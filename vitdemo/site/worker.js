@@ -19,6 +19,7 @@ const NOT_COMPUTED =
   "This browser cannot run the model, or has too little memory. Another browser may be able to.";
 const FOLDER = "data/graphs/";
 const MAX_CROPS = 20;
+const ERRORS = 3; // severity of messages; warnings name operations that the runtime does not optimise
 const PREVIEW_SIDE = 640; // pixels, because browsers keep shown images decoded
 const GZIP = [0x1f, 0x8b]; // first bytes; a server may unpack the file itself
 const images = new Map(); // path -> file
@@ -33,7 +34,6 @@ async function startRuntime(sources) {
   const name = "site/vendor/ort-wasm-simd-threaded";
   const packed = new Uint8Array(await loadBytes(sources[`${name}.wasm.gz`], startReport("the runtime")));
   const isPacked = GZIP.every((byte, i) => packed[i] === byte);
-  ort.env.logLevel = "error"; // warnings name operations that the runtime does not optimise
   ort.env.wasm.numThreads = 1; // threads need response headers that plain file servers do not send
   ort.env.wasm.wasmPaths = { mjs: getUrl(sources[`${name}.mjs`]) };
   ort.env.wasm.wasmBinary = isPacked ? await decompress(packed) : packed.buffer;
@@ -96,7 +96,7 @@ async function openSession(graph, sources) {
   });
   const externalData = await loadWeights(graph, sources);
   const bytes = await loadBytes(sources[FOLDER + graph.file]);
-  return ort.InferenceSession.create(new Uint8Array(bytes), { externalData });
+  return ort.InferenceSession.create(new Uint8Array(bytes), { externalData, logSeverityLevel: ERRORS });
 }
 
 // Return the session of a graph; of more than `MAX_SESSIONS`, the one that was used longest ago is closed.
