@@ -3,7 +3,7 @@
 // The state has a value for each key. `set` changes the state, writes the URL, and draws the views that follow the
 // changed keys. It also requests the data of visible views whose data are for another state.
 export { act, connectActions } from "./store/actions.js";
-export { canStartTask, parsePayload } from "./store/channel.js";
+export { isTaskKnown, parsePayload } from "./store/channel.js";
 export { showControl, takeChanges, updateControls } from "./store/controls.js";
 export { connectDownloads, requestFile } from "./store/downloads.js";
 export { choose, chooseLayer, takeLayer } from "./store/models.js";

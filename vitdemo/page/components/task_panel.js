@@ -52,7 +52,7 @@ export function createTaskPanel(
   function drawButtons() {
     const drawStart = (each) =>
       markup`<button type="button" class="vd-download" id=${each.id} ?disabled=${last} ?hidden=${!store
-        .canStartTask(each.task)} @click=${() => begin(each)}>${
+        .isTaskKnown(each.task)} @click=${() => begin(each)}>${
         (last && each === started && each.busy) || each.text
       }</button>`;
     const drawCancel = () =>

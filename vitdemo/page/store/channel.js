@@ -30,7 +30,7 @@ export function connectAnswers(answers, receive) {
 }
 
 export const setTasks = (names) => (tasks = names ?? null);
-export const canStartTask = (name) => !tasks || tasks.includes(name);
+export const isTaskKnown = (name) => !tasks || tasks.includes(name);
 export const trigger = (event, data) => connection.trigger(event, data);
 
 // Send a request with the current state and a new id, and return the id. The server may ignore a request "ask" if another

@@ -172,7 +172,7 @@ function createMaps(element) {
           ${drawn.figure}${removal.element}${drawn.others}</div>${drawn.scales}</div>`,
       );
       panel.buttons.hidden = false;
-      const [canTest, canCompute] = starts.map(({ task }) => store.canStartTask(task));
+      const [canTest, canCompute] = starts.map(({ task }) => store.isTaskKnown(task));
       testButton.hidden = !canTest || (!data.is_untested && !testButton.disabled); // a disabled button shows a running task
       slowButton.hidden = !canCompute || (!data.has_slow && !slowButton.disabled);
       const chosen = getWatched().map((name) => state[name]);
