@@ -22,7 +22,7 @@ from PIL import Image
 from torch import Tensor
 
 from vitdemo.context import AppContext
-from vitdemo.data.photos import example_files, load_example_squares
+from vitdemo.data.photos import example_files, is_same_image, load_example_squares
 from vitdemo.errors import ImageError, RunError
 from vitdemo.explain import patching
 from vitdemo.explain.attributions import OnStep
@@ -140,10 +140,10 @@ def choose_other_photo(context: AppContext, run: Run, image: Image.Image) -> str
         return int(context.predict(run, square).probabilities.argmax())
 
     run.require_classes()
-    own, content = predict(image), (image.size, image.tobytes())
+    own = predict(image)
     squares = context.cache.call(load_example_squares)
     photos = dict(zip(example_files(), squares, strict=True))
-    others = [f for f, square in photos.items() if (square.size, square.tobytes()) != content]
+    others = [file for file, square in photos.items() if not is_same_image(square, image)]
     if not others:
         raise ImageError("There is no second example photo.")
     return next((file for file in others if predict(photos[file]) != own), others[0])

@@ -5,7 +5,6 @@ Letters: L layers, H heads, C classes.
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import scipy
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from vitdemo.context import AppContext
 from vitdemo.data import LabelledImages
-from vitdemo.data.photos import load_example_squares
+from vitdemo.data.photos import is_same_image, load_example_squares
 from vitdemo.errors import DataError, RunError
 from vitdemo.explain import head_ablation
 from vitdemo.explain.checks import require_attention, require_finite, to_numpy
@@ -130,22 +129,19 @@ def load_head_means(
         sample = context.sample_test_images(run, NUM_MEAN_IMAGES)
     except DataError:  # no test set has these classes, so the example photos are used
         photos = context.cache.call(load_example_squares)
-        of = tuple(i for i, photo in enumerate(photos) if not _is_same_image(photo, image))
+        of = [i for i, photo in enumerate(photos) if not is_same_image(photo, image)]
         if not of:
             return None, None
-
-        def pixels() -> Tensor:
-            return torch.cat([context.prepare_input(run.preprocessing, photos[i])[1] for i in of])
-
-        mean_of = describe_photo_means(len(of))
-    else:
-        pixels = partial(run.preprocessing, sample.images.to(context.device))
-        of, mean_of = context.open_dataset(), f"{len(sample)} test images"
-    key = (head_ablation.compute_head_means, run, of)
+        outputs = compute_photo_outputs(context, run)
+        return [each[of].mean(0) for each in outputs], describe_photo_means(len(of))
+    key = (head_ablation.compute_head_means, run, context.open_dataset())
     means = context.cache.get_or_compute(
-        key, lambda: head_ablation.compute_head_means(model, pixels())
+        key,
+        lambda: head_ablation.compute_head_means(
+            model, run.preprocessing(sample.images.to(context.device))
+        ),
     )
-    return means, mean_of
+    return means, f"{len(sample)} test images"
 
 
 def describe_photo_means(count: int) -> str:
@@ -155,23 +151,16 @@ def describe_photo_means(count: int) -> str:
 @torch.inference_mode(False)
 @torch.no_grad()
 def compute_photo_outputs(context: AppContext, run: Run) -> list[Tensor]:
-    """Return the outputs (n, H, N, D/H) of heads for n example photos, for each of L layers.
-
-    The values have the precision of float16, and are cached.
-    """
+    """Return the cached outputs (n, H, N, D/H) of heads for n example photos, for L layers."""
     model = context.load_model(run)
 
     def compute() -> list[Tensor]:
         photos = context.cache.call(load_example_squares)
         crops = [context.prepare_input(run.preprocessing, each)[1].clone() for each in photos]
         outputs = [head_ablation.compute_head_means(model, each) for each in crops]  # n of L
-        return [torch.stack(each).half().float() for each in zip(*outputs, strict=True)]
+        return [torch.stack(each) for each in zip(*outputs, strict=True)]
 
     return context.cache.get_or_compute((compute_photo_outputs, run), compute)
-
-
-def _is_same_image(one: Image.Image, other: Image.Image | None) -> bool:
-    return other is not None and one.size == other.size and one.tobytes() == other.tobytes()
 
 
 def measure_accuracy_without_heads(

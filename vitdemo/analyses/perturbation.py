@@ -17,21 +17,13 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
-from vitdemo.analyses.class_attribution import (
-    compute_class_attribution,
-    load_summaries,
-    sort_by_measured_score,
-)
+from vitdemo.analyses.class_attribution import compute_class_attribution, list_fast_methods
 from vitdemo.context import AppContext
 from vitdemo.data import image_files
 from vitdemo.data.perturb.changes import PIECE_CHOICES
 from vitdemo.explain import norms
 from vitdemo.explain.attention import rollout_steps
-from vitdemo.explain.attributions import (
-    AttributionMethod,
-    compute_ranking_values,
-    list_methods,
-)
+from vitdemo.explain.attributions import AttributionMethod, compute_ranking_values
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.runs import Run
 
@@ -139,13 +131,6 @@ def select_matrices(
     return weights.index_select(1, index.view(1).to(weights.device))[:, 0]
 
 
-def choose_ranked_method(context: AppContext, run: Run) -> AttributionMethod:
-    """Return the fast attribution method with the highest mean score."""
-    methods = list_methods(context.load_model(run))
-    ranked = sort_by_measured_score(methods, load_summaries(context, run))
-    return next(each for each in ranked if not each.is_slow)
-
-
 def compute_ranked_map(
     context: AppContext, run: Run, image: Image.Image
 ) -> tuple[AttributionMethod, np.ndarray]:
@@ -153,7 +138,7 @@ def compute_ranked_map(
 
     The map is (rows, columns). Raises `RunError` for a model without classes.
     """
-    method = choose_ranked_method(context, run)
+    method = list_fast_methods(context, run)[0]
     found = compute_class_attribution(context, run, image, include_slow=False)
     best = next(each for each in found.maps if each.method is method)
     model, (_, pixels) = context.load_model(run), context.prepare_input(run.preprocessing, image)

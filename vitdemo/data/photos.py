@@ -29,6 +29,10 @@ def example_files() -> list[str]:
     return [str(file) for file in EXAMPLES if file.is_file()]
 
 
+def is_same_image(one: Image.Image, other: Image.Image | None) -> bool:
+    return other is not None and one.size == other.size and one.tobytes() == other.tobytes()
+
+
 def load_example_squares() -> list[Image.Image]:
     """Return the squares that models receive, in the order of `example_files`."""
     return [crop_visible_square(load_image(file)) for file in example_files()]

@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 
 from vitdemo.analyses.class_attribution import choose_first_map
-from vitdemo.context import AppContext
+from vitdemo.context import AppContext, trace_model
 from vitdemo.explain.checks import require_attention
+from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.page.state_key import StateKey
 from vitdemo.page.state_keys import IMAGE
 from vitdemo.runs import Run
@@ -146,6 +147,11 @@ def make_patches_input(key: StateKey, grid: tuple[int, int]) -> Input:
 
 
 PHOTO = Input(IMAGE, "photo", None, lambda context, run: torch.tensor(0))
+
+
+def trace_crop(context: AppContext, run: Run, crop: Tensor) -> ImageTrace:
+    """Return the trace of a crop (3, S, S) uint8. Raises `RunError` for an unsupported model."""
+    return trace_model(context.load_model(run), run, None, run.preprocessing(crop[None]))
 
 
 def get_run_crop(context: AppContext, run: Run) -> tuple[int, float, str]:

@@ -48,8 +48,7 @@ function send(message) {
 
 // Keep an image in the browser until `removeImage`, and return its path. An input is the crop of a model, of exactly the
 // size that the model receives.
-export function keepImage(file, isInput) {
-  const path = `${OWN_PREFIX}${++count}`;
+export function keepImage(file, isInput, path = `${OWN_PREFIX}${++count}`) {
   images.set(path, { url: "", files: new Map(), opened: send({ open: file, path }), isInput });
   return path;
 }
@@ -88,12 +87,8 @@ export const isOwn = (image) => image?.source === "own";
 
 // Keep the example photo of the file `name`, unless it is kept, and return its `path`.
 export async function openPhoto({ source }, name) {
-  if (!images.has(source)) {
-    const url = await locate(name);
-    const file = await (await fetch(url)).blob();
-    images.set(source, { url, files: new Map(), opened: send({ open: file, path: source }) });
-  }
-  return source;
+  if (images.has(source)) return source;
+  return keepImage(await (await fetch(await locate(name))).blob(), false, source);
 }
 
 // Add a file to a list of URLs.

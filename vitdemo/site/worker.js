@@ -26,6 +26,7 @@ const images = new Map(); // path -> file
 let decoded = { path: "", bitmap: null }; // the last decoded image, which may need 100 MB
 const crops = new Map(); // text -> Uint8Array
 let square = { key: "", image: null }; // the last square
+let changed = { key: "", image: null }; // the last changed image; null: without changes
 const files = new Map(); // name -> promise of the bytes
 const sessions = new Map(); // name of a graph -> { session, hasWeights }, the latest last
 let runtime = null; // promise
@@ -192,14 +193,22 @@ async function runSession(graph, sources, crops, inputs) {
   return session.run({ ...crops, ...Object.fromEntries(tensors) });
 }
 
-// The crop for `graph` of the image that the graph of `change` changes; without changes, that of the image.
-async function computeChangedCrop(graph, { path, at, files: sources, change }) {
-  const canvas = makeCropTensor(await getCrop(path, at, change.graph), change.graph);
-  const found = await runSession(change.graph, sources, { crop: canvas }, change.inputs);
-  if (!found["data.is_changed"].data[0]) return getCrop(path, at, graph);
+async function computeChangedImage({ path, at, files: sources, change: { graph, inputs } }) {
+  const canvas = makeCropTensor(await getCrop(path, at, graph), graph);
+  const found = await runSession(graph, sources, { crop: canvas }, inputs);
+  if (!found["data.is_changed"].data[0]) return null;
   const { dims: [, height, width], data } = found["data.changed"];
-  const square = { data: joinChannels(data), width, height };
-  return separateChannels(cropAndResize(square, graph.size, graph.crop, graph.interpolation));
+  return { data: joinChannels(data), width, height };
+}
+
+// The crop for `graph` of the image that the graph of `change` changes; without changes, that of the image. All models share
+// the changed image.
+async function computeChangedCrop(graph, message) {
+  const { path, at, change } = message;
+  const key = JSON.stringify([path, at, change.graph.file, change.inputs]);
+  if (changed.key !== key) changed = { key, image: await computeChangedImage(message) };
+  if (!changed.image) return getCrop(path, at, graph);
+  return separateChannels(cropAndResize(changed.image, graph.size, graph.crop, graph.interpolation));
 }
 
 async function runGraph(graph, message) {

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from vitdemo.context import AppContext, trace_model
+from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
 from vitdemo.explain import norms, statistics
 from vitdemo.explain.attention import rollout_steps
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.explain.logit_lens import predict_after_layers
 from vitdemo.page import state_keys as keys
-from vitdemo.page.graph import Choice, Matrices, Numbers, Outputs, Pixels
+from vitdemo.page.graph import Choice, Matrices, Numbers, Outputs, Pixels, trace_crop
 from vitdemo.page.view_state import ViewState
 from vitdemo.runs import Run
 
@@ -97,7 +97,7 @@ def follow_prediction(model: nn.Module, trace: ImageTrace) -> tuple[Tensor, Tens
 def compute_outputs(context: AppContext, run: Run, state: ViewState, crop: Tensor) -> Outputs:
     """Compute the data of the view that depend on the image: see `page.graph`."""
     model = context.load_model(run)
-    trace = trace_model(model, run, None, run.preprocessing(crop[None]))
+    trace = trace_crop(context, run, crop)
     settings = read_rollout_settings(state, trace.num_layers)
     layout = trace.grid, trace.num_prefix_tokens
     distances = statistics.mean_attention_distance(trace.attention, *layout)

@@ -6,15 +6,11 @@ The results of the faithfulness test and of slow maps are left out.
 import torch
 from torch import Tensor
 
-from vitdemo.analyses.class_attribution import (
-    ATTENTION,
-    load_summaries,
-    sort_by_measured_score,
-)
+from vitdemo.analyses.class_attribution import ATTENTION, list_fast_methods
 from vitdemo.context import AppContext
-from vitdemo.explain.attributions import list_methods
 from vitdemo.explain.attributions.method import AttributionInput
 from vitdemo.page import state_keys as keys
+from vitdemo.page.explore.class_attribution.blocks import PROBABILITY_DIGITS
 from vitdemo.page.graph import (
     Choice,
     Constant,
@@ -29,7 +25,7 @@ from vitdemo.page.graph import (
 from vitdemo.page.view_state import ViewState
 from vitdemo.runs import Run
 
-PROBABILITY_DIGITS, VALUE_DIGITS = 6, 9
+VALUE_DIGITS = 9
 
 
 def compute_outputs(
@@ -51,9 +47,7 @@ def compute_outputs(
         "scores": Constant(None),
         "is_untested": Constant(True),
     }
-    summaries = load_summaries(context, run)
-    methods = sort_by_measured_score(list_methods(model), summaries)
-    methods = [each for each in methods if not each.is_slow]
+    methods = list_fast_methods(context, run)
     outputs["first"] = Constant(methods[0].name)
     subject = AttributionInput.create(model, images, chosen[None])
     subject.needs_gradients = True

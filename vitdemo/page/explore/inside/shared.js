@@ -1,11 +1,17 @@
 // Functions that several parts of the section "Inside the model" use.
 import { loadMatrices } from "../../components/matrices.js";
-import { drawNotice, getColour } from "../../components/shared.js";
+import { drawNotice, formatProbability, getColour } from "../../components/shared.js";
 import { markup, render } from "../../markup.js";
 import * as store from "../../store.js";
 
 // The colour of a contribution: orange if it is positive, otherwise purple.
 export const formatSignColour = (value) => `rgb(${getColour(value > 0 ? 0.84 : 0.16).join(" ")})`;
+
+// The prediction after a change, such as "vit now predicts cat (81.0%)."
+export function describePrediction({ run, predicted: [before, now], classes, now: shares }) {
+  const probability = formatProbability(shares[classes.indexOf(now)]);
+  return `${run} ${before === now ? "still" : "now"} predicts ${now} (${probability}).`;
+}
 
 // A list of `options` [value, text] for the state key `key`, whose valid value is `chosen`.
 export function drawSelect(key, options, chosen, className) {

@@ -17,10 +17,9 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from vitdemo.analyses.class_attribution import choose_first_map
+from vitdemo.analyses.class_attribution import choose_first_map, list_fast_methods
 from vitdemo.analyses.perturbation import (
     NORM_SOURCES,
-    choose_ranked_method,
     compute_maps_of_source,
     compute_ranked_map,
     patch_grid,
@@ -28,7 +27,7 @@ from vitdemo.analyses.perturbation import (
     select_matrices,
     sort_patches,
 )
-from vitdemo.context import AppContext, trace_model
+from vitdemo.context import AppContext
 from vitdemo.errors import RunError
 from vitdemo.explain import norms
 from vitdemo.explain.attention import classifier_map
@@ -38,7 +37,7 @@ from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import load_square
 from vitdemo.page.explore.perturbation.image import parse_grid, read_grid
 from vitdemo.page.feature import Feature
-from vitdemo.page.graph import Graph, Numbers, Outputs, make_number_input
+from vitdemo.page.graph import Graph, Numbers, Outputs, make_number_input, trace_crop
 from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 
@@ -62,15 +61,15 @@ def compute_outputs(
     context: AppContext, run: Run, state: ViewState, crop: Tensor, head: Tensor
 ) -> Outputs:
     """Compute the orders for the image: see `page.graph`. Raises `VitdemoError`."""
-    model, images = context.load_model(run), run.preprocessing(crop[None])
+    model = context.load_model(run)
     grid = parse_grid(state[keys.REMOVAL_GRID], lambda: patch_grid(context, run))
     if not has_attention(model):
         run.require_classes()
-        method = choose_ranked_method(context, run)
+        method, images = list_fast_methods(context, run)[0], run.preprocessing(crop[None])
         subject = AttributionInput.create(model, images, model(images).argmax(1))
         values = (method.compute_ranking or method.compute)(subject).detach()
         return {f"orders.{method.name}": Numbers(sort_patches(values, grid))}
-    trace = trace_model(model, run, None, images)
+    trace = trace_crop(context, run, crop)
     products, sources = None, ["mean", "rollout", "head"]
     if state[keys.WANTS_NORMS]:
         with suppress(TypeError):  # as `compute_maps`

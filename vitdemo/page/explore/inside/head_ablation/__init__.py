@@ -153,7 +153,10 @@ def select_photo_means(
     """
     if mode == "zero":
         return None, Constant(None)
-    outputs = compute_photo_outputs(context, run)  # L of (n, H, N, D/H)
+    outputs = context.cache.get_or_compute(  # L of (n, H, N, D/H)
+        (select_photo_means, run),
+        lambda: [each.half().float() for each in compute_photo_outputs(context, run)],
+    )
     count = len(outputs[0])
     weights = (torch.arange(count) != photo).float()
     weights = weights / weights.sum()  # (n,)

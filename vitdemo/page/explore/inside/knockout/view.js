@@ -1,7 +1,7 @@
 // The prediction before and after attention knock-out.
 import { createDocument } from "../../../components/documents.js";
-import { formatProbability } from "../../../components/shared.js";
 import * as store from "../../../store.js";
+import { describePrediction } from "../shared.js";
 
 const NO_LAYER = "No layer is blocked. Move the second slider to block all layers up to the chosen layer.";
 const CAVEAT =
@@ -11,11 +11,6 @@ const MAX_NAMES = 5; // maximum number of special tokens that are named, without
 function describeLayers({ layers: [first, last], depth }) {
   if (first === 1 && last === depth) return `all ${depth} layers`;
   return first === last ? `layer ${first}` : `layers ${first} to ${last}`;
-}
-
-function describePrediction({ run, predicted: [before, now], classes, now: shares }) {
-  const still = before === now ? "still" : "now";
-  return `${run} ${still} predicts ${now} (${formatProbability(shares[classes.indexOf(now)])}).`;
 }
 
 // Why all special tokens are blocked, not only the class token.

@@ -8,7 +8,7 @@ The payload contains all layers, so `view.js` can show another layer without a r
 import torch
 from torch import Tensor
 
-from vitdemo.context import AppContext, trace_model
+from vitdemo.context import AppContext
 from vitdemo.explain.checks import require_finite, to_numpy
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.page import state_keys as keys
@@ -16,7 +16,7 @@ from vitdemo.page.bridge import fill, load_trace
 from vitdemo.page.explore.inside.layer_by_layer.lens import compute_lens
 from vitdemo.page.explore.inside.layer_by_layer.stream import compute_stream
 from vitdemo.page.feature import Feature
-from vitdemo.page.graph import Graph, Outputs, Pixels
+from vitdemo.page.graph import Graph, Outputs, Pixels, trace_crop
 from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 
@@ -42,8 +42,7 @@ def payload(context: AppContext, state: ViewState) -> dict:
 def compute_outputs(context: AppContext, run: Run, state: ViewState, crop: Tensor) -> Outputs:
     """Compute the data of the view that depend on the image: see `page.graph`."""
     run.require_classes()
-    pixels = run.preprocessing(crop[None])
-    return describe_trace(context, trace_model(context.load_model(run), run, None, pixels), crop)
+    return describe_trace(context, trace_crop(context, run, crop), crop)
 
 
 def describe_trace(context: AppContext, trace: ImageTrace, crop: Tensor) -> Outputs:

@@ -12,7 +12,7 @@ request:
 import torch
 from torch import Tensor
 
-from vitdemo.context import AppContext, trace_model
+from vitdemo.context import AppContext
 from vitdemo.explain.qkv import compute_layer_qkv, head_scale
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import choose_layer, fill, load_trace
@@ -25,6 +25,7 @@ from vitdemo.page.graph import (
     Pixels,
     make_layer_input,
     select_layer,
+    trace_crop,
 )
 from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
@@ -57,7 +58,7 @@ def compute_outputs(
 ) -> Outputs:
     """Compute the data of the view that depend on image and layer: see `page.graph`."""
     model = context.load_model(run)
-    trace = trace_model(model, run, None, run.preprocessing(crop[None]))
+    trace = trace_crop(context, run, crop)
     chosen, layers = select_layer(context, run, layer), range(len(model.blocks))
     scales = torch.tensor([head_scale(model, index) for index in layers])
     numbers = torch.stack([compute_layer_qkv(model, trace.tokens, i + 1) for i in layers])

@@ -1,8 +1,8 @@
 // The prediction for image 1 with the replaced tokens, compared with as many random patches.
 import { createDocument } from "../../../components/documents.js";
 import { formatSigned } from "../../../components/grid.js";
-import { formatProbability } from "../../../components/shared.js";
 import * as store from "../../../store.js";
+import { describePrediction } from "../shared.js";
 import { fillPlural } from "../../../texts.js";
 
 const MAX_NAMES = 3; // special tokens that are named
@@ -27,11 +27,6 @@ function describeShare({ share, random, draws, tokens: { special, patches } }) {
   const count = special.length + patches;
   const drawn = fillPlural(count, "One random patch instead", "{count} random patches instead");
   return `${own} ${drawn}: ${mean} on average (${low} to ${high}, ${draws} draws).`;
-}
-
-function describePrediction({ run, predicted: [before, now], classes, now: shares }) {
-  const probability = formatProbability(shares[classes.indexOf(now)]);
-  return `${run} ${before === now ? "still" : "now"} predicts ${now} (${probability}).`;
 }
 
 function listBlocks(data) {
