@@ -9,6 +9,7 @@ from playwright.sync_api import Locator, Page, Request
 from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER
 
 TIMEOUT_MS = 60_000  # milliseconds, on two busy cores
+START_MS = 300_000  # a training process imports torch, which takes minutes on a busy machine
 INCLUDED_LESSONS = [path.stem for path in sorted((LESSONS_FOLDER / DEFAULT_LANGUAGE).glob("*.md"))]
 
 # Runs before the page's own scripts; records each draw of the attention view, and counts the
@@ -137,9 +138,10 @@ def wait_for_frames(page: Page, count: int = 3) -> None:
 
 
 def open_fold(page: Page, name: str, content: str) -> None:
-    """Open a closed accordion, and wait until its elements `content` keep the user's changes."""
-    page.get_by_role("button", name=name).click()
-    page.locator(content).first.wait_for()
+    """Open an accordion, and wait until its elements `content` keep the user's changes."""
+    if not page.locator(content).first.is_visible():
+        page.get_by_role("button", name=name).click()
+        page.locator(content).first.wait_for()
     wait_for_frames(page)
 
 

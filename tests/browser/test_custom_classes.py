@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits
 
 from tests.browser.actions import (
     JS_DROP_OR_PASTE,
+    START_MS,
     fits_window,
     mock_camera,
     open_tab,
@@ -289,7 +290,7 @@ def test_fine_tuning_asks_who_sees_it_and_is_private_by_default(digits, tmp_path
         assert len(list_images(public / "own-classes-1")) == 3 * IMAGES_PER_DIGIT
         open_tab(page, "Train")
         listed = page.locator("#live").get_by_role("listitem").filter(has_text="own-classes-1")
-        listed.get_by_role("button", name="Delete").click()
+        listed.get_by_role("button", name="Delete").click(timeout=START_MS)
         listed.get_by_role("button", name="Delete own-classes-1 permanently").click()
         expect(listed).to_have_count(0)
         page.close()  # before its server

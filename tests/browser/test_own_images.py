@@ -58,6 +58,22 @@ JS_CROP = """async ([text, width, height, at, size, crop, interpolation]) => {
   return [...cropAndResize(limited, size, crop, interpolation).data];
 }"""
 
+# Returns the names of predicted classes for images: each read at once, and all read at the end.
+JS_NAMES = """async (pictures) => {
+  const { find } = await import("vitdemo/site/recorded.js");
+  const { keepImage } = await import("vitdemo/site/own_images.js");
+  const decode = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const list = ({ data }) => data.lens.named.names.join();
+  const [before, answers] = [[], []];
+  for (const picture of pictures) {
+    const path = keepImage(new Blob([decode(picture)]), false);
+    const image = { source: "own", path, at: 0.5 };
+    answers.push(await find("layer_by_layer", JSON.stringify([0, image, "timm"])));
+    before.push(list(answers.at(-1)));
+  }
+  return [before, answers.map(list)];
+}"""
+
 JS_FAILING_WORKER = """window.Worker = class {
   postMessage() { setTimeout(() => this.onerror(new Event("error"))); }
 };"""
@@ -213,6 +229,16 @@ def test_an_own_photo_is_shown_with_prediction_and_attention(open_site):
     )
     page.locator("#attribution-details summary").click()
     expect(page.get_by_text("does not compute this result").first).to_be_visible()
+
+
+def test_the_result_of_an_image_does_not_change_the_results_of_others(open_site):
+    page = open_site("model=timm")
+    wait_for_views(page)
+    pictures = [encode(make_picture(64, 64, seed)) for seed in range(4)]
+    encoded = [base64.b64encode(each).decode() for each in pictures]
+    at_once, at_the_end = page.evaluate(JS_NAMES, encoded)
+    assert len(set(at_once)) > 1
+    assert at_the_end == at_once
 
 
 def test_states_of_example_photos_that_are_not_recorded_are_computed(open_site):

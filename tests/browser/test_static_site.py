@@ -135,7 +135,9 @@ def test_all_tabs_show_recorded_results_or_a_card(open_site):
 
 def test_tabs_are_opened_with_the_keyboard(open_site):
     page = open_site("model=vit")
-    page.locator("#tabs-explore-tab").focus()
+    tab = page.locator("#tabs-explore-tab")
+    expect(tab).to_have_attribute("tabindex", "0")  # the script has connected the keys
+    tab.focus()
     page.keyboard.press("ArrowRight")
     expect(page.locator("#tabs-lessons-tab")).to_be_focused()
     expect(page.locator("#tabs-lessons-panel")).to_be_visible()

@@ -5,14 +5,13 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.actions import open_fold
+from tests.browser.actions import START_MS, open_fold
 from tests.support.factories import write_noise_images
 from tests.support.serving import serve
 from vitdemo.jobs import JobQueue
 
 IMAGE_COUNTS = {"train/ant": 120, "train/bee": 120, "test/ant": 5, "test/bee": 5}
 STATE = "#live .state"
-START_MS = 300_000  # a training process imports torch, which takes minutes on a busy machine
 
 
 @pytest.fixture

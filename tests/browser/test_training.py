@@ -169,6 +169,7 @@ def test_the_slider_reads_values_and_settings_redraw_the_plots(progress):
     expect(readouts.first).to_contain_text("epoch 1\n")
     expect(slider).to_have_value("0")
     expect(progress.locator("#plots figure[aria-label$='by epoch']")).to_have_count(3)
+    open_fold(progress, "Runs and axes", "#runs .entry")
     requests = record_model_requests(progress)
     progress.get_by_role("radio", name="Minutes").check()
     expect(progress.locator("#plots figure[aria-label$='by minutes']")).to_have_count(3)

@@ -79,7 +79,7 @@ export function mount(root) {
     const { model } = state;
     draw("The check starts.");
     try {
-      const found = await compareModel(model, (number, count) => draw(`Photo ${number} of ${count}`));
+      const found = await compareModel(model, (number, count) => draw(`View ${number} of ${count}`));
       outcome = drawResult({ model, ...found });
     } catch (error) {
       outcome = markup`<p class="vd-notice">${error.message}</p>`;

@@ -101,22 +101,28 @@ async function loadInputs() {
   return parsePayload({ value: await completeUrls(value) });
 }
 
-// Run the graphs of `model` for each example photo, and compare all views. All matrices of the first photo are compared, and
+// Run the graphs of `model` for all example photos, and compare all views. All matrices of the first photo are compared, and
 // small ones of the others. Return { rows: kind -> { count, largest, above (values above the tolerance) }, photos, torch,
-// export, runtime }. `report(number, photos)` is called for each photo. Raises `Error` with a sentence.
+// export, runtime }. `report(number, views)` is called for each view. Raises `Error` with a sentence.
 export async function compareModel(model, report) {
   const { photos, ...versions } = await loadInputs();
   const rows = {};
-  for (const [i, { image, inputs }] of photos.entries()) {
-    if (!inputs[model]) throw new Error(NO_GRAPH);
-    report(i + 1, photos.length);
-    const path = keepImage(await loadBlob(inputs[model].url), true);
-    const input = { source: "own", path, at: image.at, photo: image.source };
-    try {
-      for (const name of Object.keys(graphs)) await compareView(rows, name, model, image, input, i === 0);
-    } finally {
-      removeImage(path);
+  const paths = [];
+  try {
+    for (const { inputs } of photos) {
+      if (!inputs[model]) throw new Error(NO_GRAPH);
+      paths.push(keepImage(await loadBlob(inputs[model].url), true));
     }
+    // All photos of a view follow each other, because the worker keeps few graphs open.
+    for (const [i, name] of Object.keys(graphs).entries()) {
+      report(i + 1, Object.keys(graphs).length);
+      await Promise.all(photos.map(({ image }, k) => {
+        const input = { source: "own", path: paths[k], at: image.at, photo: image.source };
+        return compareView(rows, name, model, image, input, k === 0);
+      }));
+    }
+  } finally {
+    paths.forEach(removeImage);
   }
   if (!Object.keys(rows).length) throw new Error(NO_GRAPH);
   return { rows, photos: photos.length, ...versions, runtime: await readVersion() };

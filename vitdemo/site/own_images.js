@@ -154,7 +154,7 @@ const keep = ({ shape, data }, isKept) =>
   shape.length === 1 ? { data: data.filter(isKept), shape: [data.filter(isKept).length] } : { shape, data };
 
 const writers = {
-  constant: (_urls, _output, { value }) => value,
+  constant: (_urls, _output, { value }) => structuredClone(value),
   numbers(_, output, { digits }) {
     const { shape, data } = keep(output, (value) => typeof value === "bigint" || !Number.isNaN(value));
     return arrangeValues(shape, data, (value) => roundTo(Number(value), digits));
