@@ -155,6 +155,8 @@ def draw_input(
     sample, key = given.make_sample(context, run), given.key
     if sample.dtype == torch.bool:
         return torch.rand(sample.shape, generator=generator) < SHARE
+    if given.kind == "choice":
+        return torch.randint(len(key.choices), (), generator=generator)
     if sample.dtype == torch.int64:  # an index, or -1
         count = len(run.classes) if given.kind == "class" else len(list_images())
         return torch.randint(-1, count, (), generator=generator)

@@ -141,6 +141,10 @@ def assert_same_files(actual: bytes, expected: bytes) -> None:
 
 
 CHOSEN = {  # values of the inputs of graphs
+    "fusion": "max",
+    "discard": 0.55,
+    "residual": False,
+    "first_layer": 2,
     "head": 2,
     "pieces": 4,
     "rotate": 30,

@@ -17,7 +17,13 @@ from timm.models.vision_transformer import ParallelScalingBlock, ParallelThingsB
 from torch.testing import assert_close
 
 from tests.support.factories import random_images
-from vitdemo.explain.attention import classifier_map, relevance, rollout, rollout_steps
+from vitdemo.explain.attention import (
+    FUSIONS,
+    classifier_map,
+    relevance,
+    rollout,
+    rollout_steps,
+)
 from vitdemo.explain.checks import check_target
 from vitdemo.explain.forward_pass import trace
 from vitdemo.models.vit import VisionTransformer
@@ -260,6 +266,29 @@ def test_rollout_and_its_steps_equal_the_reference(fusion, prefix):
         assert torch.equal(rollout(attention, num_prefix_tokens=prefix, **settings), steps[-1])
         assert_close(steps.sum(-1), torch.ones(len(steps), 2, 6).double())
     assert torch.equal(attention, before)
+
+
+def test_settings_may_be_tensors():
+    attention = random_attention()
+    choices = itertools.product(FUSIONS, [0.0, 0.3, 0.55, 0.95], [True, False])
+    for fusion, discard, residual in choices:
+        expected = rollout_steps(attention, fusion=fusion, discard_ratio=discard, residual=residual)
+        index = torch.tensor(FUSIONS.index(fusion))
+        settings = dict(
+            fusion=index, discard_ratio=torch.tensor(discard), residual=torch.tensor(residual)
+        )
+        assert torch.equal(rollout_steps(attention, **settings), expected)
+
+
+@pytest.mark.parametrize("P", [90, 180, 196])
+def test_a_discard_ratio_discards_the_exact_number_of_patches(P):
+    attention = torch.full((1, 1, 1, P, P), 1 / P)
+    for percent in range(0, 100, 5):
+        for ratio in (percent / 100, torch.tensor(percent / 100)):
+            result = rollout_steps(
+                attention, discard_ratio=ratio, residual=False, num_prefix_tokens=0
+            )
+            assert ((result == 0).sum(-1) == percent * P // 100).all(), percent
 
 
 def test_discard_ratio_is_exact_for_equal_weights():

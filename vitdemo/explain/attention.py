@@ -20,14 +20,19 @@ from torch import Tensor, nn
 from vitdemo.explain.forward_pass import class_gradients, upcast
 
 FUSIONS = ("mean", "max", "min")
+ROUNDING = 1e-4  # added to numbers of patches, because 0.7 * 90 is below 63 in floating point
 
 
-def fuse_heads(attention: Tensor, fusion: str = "mean") -> Tensor:
+def fuse_heads(attention: Tensor, fusion: str | Tensor = "mean") -> Tensor:
     """Combine the heads of `attention` (..., H, N, N) element-wise into (..., N, N), in float32.
 
-    `fusion` is "mean", "max" or "min"; any other value raises `ValueError`. Each row of the result
-    sums to at least one for "max", and to at most one for "min".
+    `fusion` is "mean", "max" or "min", or a tensor () with its index in `FUSIONS`; any other text
+    raises `ValueError`. Each row of the result sums to at least one for "max", and to at most one
+    for "min".
     """
+    if isinstance(fusion, Tensor):
+        found = torch.stack([fuse_heads(attention, name) for name in FUSIONS])
+        return found.index_select(0, fusion[None])[0]
     if fusion not in FUSIONS:
         raise ValueError(f"Unknown fusion '{fusion}': choose one of {', '.join(FUSIONS)}.")
     attention = upcast(attention)
@@ -74,15 +79,17 @@ def rollout(
 def rollout_steps(
     attention: Tensor,
     *,
-    fusion: str = "mean",
-    discard_ratio: float = 0.0,
-    residual: bool = True,
+    fusion: str | Tensor = "mean",
+    discard_ratio: float | Tensor = 0.0,
+    residual: bool | Tensor = True,
     start_layer: int = 0,
     num_prefix_tokens: int = 1,
 ) -> Tensor:
     """Compute the rollout after each layer from `start_layer`, (L-start, B, N, N).
 
-    The last step is the result of `rollout`. Arguments and errors are as in `rollout`.
+    The last step is the result of `rollout`. Arguments and errors are as in `rollout`. Fusion (an
+    index of `FUSIONS`), ratio and residual may be tensors () whose values are not read, so that the
+    function can be recorded as a graph.
     """
     _check_rollout(attention, discard_ratio, start_layer, num_prefix_tokens)
     matrices = fuse_heads(attention[start_layer:], fusion)  # (L-start, B, N, N)
@@ -163,21 +170,30 @@ def classifier_map(matrix: Tensor, num_prefix_tokens: int, rows: slice) -> Tenso
     return upcast(matrix[:, rows, num_prefix_tokens:]).mean(dim=1)
 
 
-def _discard_lowest(matrices: Tensor, discard_ratio: float, num_prefix_tokens: int) -> Tensor:
-    patches = matrices[..., num_prefix_tokens:]  # (L, B, N, P)
-    count = math.floor(discard_ratio * patches.shape[-1])
-    if count == 0:
+def _discard_lowest(
+    matrices: Tensor, discard_ratio: float | Tensor, num_prefix_tokens: int
+) -> Tensor:
+    special, patches = matrices.tensor_split([num_prefix_tokens], dim=-1)  # (L, B, N, P) patches
+    P = patches.shape[-1]
+    share = discard_ratio * P + ROUNDING
+    count = share.floor() if isinstance(share, Tensor) else math.floor(share)
+    if not isinstance(count, Tensor) and count == 0:
         return matrices
     # A stable sort breaks ties in the same way on every device. With ties, a threshold instead of a
     # count would discard too many weights.
-    lowest = patches.argsort(dim=-1, stable=True)[..., :count]  # (L, B, N, count)
-    return matrices.scatter(-1, lowest + num_prefix_tokens, 0.0)
+    order = patches.argsort(dim=-1, stable=True)  # (L, B, N, P)
+    kept = (torch.arange(P, device=order.device) >= count).expand(order.shape)
+    is_kept = torch.zeros_like(patches, dtype=torch.bool).scatter(-1, order, kept)
+    return torch.cat([special, patches.where(is_kept, 0.0)], dim=-1)
 
 
-def _normalise_rows(matrices: Tensor, residual: bool) -> Tensor:
+def _normalise_rows(matrices: Tensor, residual: bool | Tensor) -> Tensor:
     identity = _identity_like(matrices)
-    if residual:
-        matrices = (matrices + identity) / 2
+    averages = (matrices + identity) / 2
+    if isinstance(residual, Tensor):
+        matrices = torch.where(residual, averages, matrices)
+    elif residual:
+        matrices = averages
     total = matrices.sum(dim=-1, keepdim=True)  # (L, B, N, 1)
     # With "min", a row can be all zeros. The row of the identity then replaces it.
     empty = total <= torch.finfo(matrices.dtype).tiny
@@ -191,11 +207,11 @@ def _identity_like(matrices: Tensor) -> Tensor:
 
 
 def _check_rollout(
-    attention: Tensor, discard_ratio: float, start_layer: int, num_prefix_tokens: int
+    attention: Tensor, discard_ratio: float | Tensor, start_layer: int, num_prefix_tokens: int
 ) -> None:
     if attention.ndim != 5:
         raise ValueError(f"attention must be (L, B, H, N, N), not {tuple(attention.shape)}.")
-    if not 0 <= discard_ratio < 1:
+    if not isinstance(discard_ratio, Tensor) and not 0 <= discard_ratio < 1:
         raise ValueError(f"discard_ratio {discard_ratio} must be at least 0 and below 1.")
     if start_layer not in range(len(attention)):
         raise ValueError(f"start_layer {start_layer} must be in 0..{len(attention) - 1}.")

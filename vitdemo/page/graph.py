@@ -21,7 +21,7 @@ from vitdemo.analyses.class_attribution import choose_first_map
 from vitdemo.context import AppContext, trace_model
 from vitdemo.explain.checks import require_attention
 from vitdemo.explain.image_trace import ImageTrace
-from vitdemo.page.state_key import StateKey
+from vitdemo.page.state_key import ChoiceKey, FlagKey, StateKey
 from vitdemo.page.state_keys import IMAGE
 from vitdemo.runs import Run
 
@@ -101,6 +101,8 @@ class Input:
     type:
 
     - "class": index () of the class in the run's classes, or -1
+    - "choice": index () of the key's choices
+    - "flag": bool ()
     - "number": float32 ()
     - "heads": bool (L, H), True for the heads of a text such as "3.1 4.2"
     - "patches": bool (8, 8), True for the patches of a text such as "8.8.3f"
@@ -119,6 +121,14 @@ def make_class_input(key: StateKey) -> Input:
 
 def make_number_input(key: StateKey, start: float) -> Input:
     return Input(key, "number", start, lambda context, run: torch.tensor(1.0))
+
+
+def make_choice_input(key: ChoiceKey) -> Input:
+    return Input(key, "choice", key.start, lambda context, run: torch.tensor(0))
+
+
+def make_flag_input(key: FlagKey) -> Input:
+    return Input(key, "flag", key.start, lambda context, run: torch.tensor(True))
 
 
 def make_layer_input(key: StateKey) -> Input:

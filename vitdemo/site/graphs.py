@@ -14,7 +14,7 @@ An entry of NAME.json:
      "graphs": [{"run": name, "file": name, "weights": {file name: bytes, ...},
                  "size": S, "crop": float, "interpolation": str,
                  "inputs": [{"key": state key, "kind": str, "shape": [...], "type": str,
-                             "choices": [names] of the kinds "class" and "photo"}, ...],
+                             "choices": [names] of an index}, ...],
                  "outputs": [{"path": path in the payload or in the element, "part": "data" or
                               "controls", "kind": str, and the constant fields of the output},
                              ...]}]}
@@ -215,7 +215,9 @@ def list_tensors(parts: Mapping[str, Outputs]) -> tuple[Tensor, ...]:
 def describe_input(run: Run, given: Input, sample: Tensor) -> dict:
     """Return the key, the kind, the shape and the type of an input, and the choices of an index."""
     found = {"key": given.key.name, "kind": given.kind, "shape": [*sample.shape]}
-    choices = {"class": run.classes, "photo": [*list_photos()]}.get(given.kind)
+    choices = {"class": run.classes, "photo": list_photos()}.get(given.kind, [])
+    if given.kind == "choice":
+        choices = given.key.choices
     found["type"] = str(sample.dtype).removeprefix("torch.")
     return found | ({"choices": [*choices]} if choices else {})
 

@@ -198,6 +198,8 @@ function encodePatches({ shape: [rows, columns] }, text) {
 // The values of the tensor of an input, for the value of its state key.
 const encoders = {
   class: ({ choices }, value) => [choices.indexOf(value)],
+  choice: ({ choices }, value) => [choices.indexOf(value)],
+  flag: (_, value) => [Number(value)],
   number: (_, value) => [value ?? 0],
   heads: encodeHeads,
   patches: encodePatches,

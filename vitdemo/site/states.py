@@ -34,7 +34,6 @@ MAX_COMBINATIONS = 24  # of the values of options
 MAX_COMPARED = 4  # models of which all selections are recorded
 EXPLAINED_CLASSES = 3  # recorded classes per image and model, those with the highest probabilities
 OPTION_VALUES: dict[StateKey, Sequence[object]] = {
-    keys.DISCARD_RATIO: (0, 0.5, 0.9),
     keys.WANTS_NORMS: (False, True),
     keys.RECIPE: [*RECIPES],
     keys.PATCH_REPLACEMENT: (keys.PATCH_REPLACEMENT.start,),

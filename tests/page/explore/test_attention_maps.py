@@ -3,10 +3,13 @@
 from pathlib import Path
 
 import pytest
+import torch
 from PIL import Image
+from torch.testing import assert_close
 
 from tests.support.factories import TIMM_KINDS, make_context, make_run, timm_spec
 from vitdemo.errors import RunError
+from vitdemo.explain.attention import FUSIONS, rollout_steps
 from vitdemo.page.explore.attention_maps import norms_payload, to_payload
 from vitdemo.page.explore.attention_maps.tensors import RolloutSettings, compute_rollout
 
@@ -16,10 +19,19 @@ def trace_image(root: Path, spec):
     return make_context(root).trace_image(make_run(root / "run", spec), image)
 
 
-def test_rollout_has_a_map_for_each_layer_from_the_first_one(tmp_path):
+@pytest.mark.parametrize("fusion", FUSIONS)
+@pytest.mark.parametrize("residual", [True, False])
+@pytest.mark.parametrize("ratio", [0, 0.55])
+def test_rollout_begins_with_identities_before_its_first_layer(tmp_path, fusion, residual, ratio):
     trace = trace_image(tmp_path, TIMM_KINDS["class token"])
-    assert len(compute_rollout(trace, RolloutSettings())) == 2
-    assert len(compute_rollout(trace, RolloutSettings(first_layer=2))) == 1
+    settings = RolloutSettings(fusion, ratio, residual, first_layer=2)
+    first, second = compute_rollout(trace, settings)
+    assert torch.equal(first, torch.eye(len(first)))
+    expected = rollout_steps(trace.attention[:, None], **settings.arguments)
+    assert_close(second, expected[0, 0])
+    values = FUSIONS.index(fusion), ratio, residual, 2
+    in_graph = compute_rollout(trace, RolloutSettings(*map(torch.tensor, values)))
+    assert torch.equal(in_graph, torch.stack([first, second]))
 
 
 def test_payload_explains_missing_norm_weighted_attention(tmp_path):

@@ -102,12 +102,12 @@ function addLine(out, found, layer, map, token, column, weight = 1) {
   return true;
 }
 
-// Place of a layer (from 1) in the set `source`: {set, at (the layer, counted from the set's first layer), file (its
-// number)}, or null. One file has all layers, or each layer has its own. A rollout may start at a later layer.
+// Place of a layer (from 1) in the set `source`: {set, file (its number)}, or null. One file has all layers, or each layer
+// has its own. A rollout has no map before its first layer.
 function locateLayer(trace, source, layer) {
   const set = trace.sets[source];
-  const at = source === "rollout" ? layer - trace.rollout.first + 1 : layer;
-  return set && at >= 1 ? { set, at, file: set.files.length === 1 ? 0 : at - 1 } : null;
+  const isBefore = source === "rollout" && layer < trace.rollout.first;
+  return set && !isBefore ? { set, file: set.files.length === 1 ? 0 : layer - 1 } : null;
 }
 
 export const makeMatrixSet = (files, rows) => ({
@@ -131,11 +131,13 @@ export async function loadLayer(trace, source, layer) {
 
 // Add one head of one layer (both count from 1) of the set `source`. The classifier's rows are loaded first.
 function addHead(trace, source, out, layer, head, token, column, weight) {
-  const { set, at, file } = locateLayer(trace, source, layer) ?? {};
+  const { set, file } = locateLayer(trace, source, layer) ?? {};
   if (!set) return false;
-  if (set.layers[file]) return addLine(out, set.layers[file], at - 1 - file, head - 1, token, column, weight);
+  if (set.layers[file]) {
+    return addLine(out, set.layers[file], layer - 1 - file, head - 1, token, column, weight);
+  }
   if (column || token !== trace.tokens.answering) return false;
-  return addLine(out, set.rows, at - 1, head - 1, { indices: [0] }, false, weight);
+  return addLine(out, set.rows, layer - 1, head - 1, { indices: [0] }, false, weight);
 }
 
 // The attention of `token` to all tokens (N) or, with `column`, the attention of all tokens to `token`; null if not

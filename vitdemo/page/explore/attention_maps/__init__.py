@@ -14,7 +14,8 @@ request:
      "prediction": None | {"class": str, "shares": (L+1,)}}
 
 The files of a set contain (L, H, N, N) in one file, or above `MAX_ATTENTION_FILE_BYTES` (1, H, N,
-N) per layer. Rollout and similarity have one map per layer. `rows` (L, H, 1, N) is the mean of the
+N) per layer. Rollout and similarity have one map per layer. Before its first layer, the rollout is
+the identity. `rows` (L, H, 1, N) is the mean of the
 rows of the tokens that the classifier reads. The first map needs only these rows, so the browser
 loads them first. `norms` is norm-weighted attention, with each row divided by its sum; `all` (L, 1,
 N, N) combines all heads. Few users choose norm-weighted attention, so it is computed only when a
@@ -43,20 +44,19 @@ from vitdemo.page.bridge import CachedFile, ImageFile, add_view, load_square, ro
 from vitdemo.page.components import hash_name
 from vitdemo.page.components.matrix_file import pack_matrices
 from vitdemo.page.explore.attention_maps.tensors import (
+    GRAPH,
     PROBABILITY_DIGITS,
     ROLLOUT_SETTINGS,
     STATISTICS_DIGITS,
     RolloutSettings,
     average_classifier_rows,
     compute_matrices,
-    compute_outputs,
     follow_prediction,
     read_rollout_settings,
     weigh_heads,
     weigh_layers,
 )
 from vitdemo.page.feature import Feature, PageSetup
-from vitdemo.page.graph import Graph
 from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 
@@ -96,7 +96,7 @@ def payload(context: AppContext, state: ViewState) -> dict:
     return describe_attention(context, run, load_square(context, state.image), state)
 
 
-FEATURE = Feature({VIEW: payload}, graphs={VIEW: Graph(compute_outputs)})
+FEATURE = Feature({VIEW: payload}, graphs={VIEW: GRAPH})
 
 
 def describe_attention(context: AppContext, run: Run, image: Image, state: ViewState) -> dict:

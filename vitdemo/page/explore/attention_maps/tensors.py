@@ -5,35 +5,50 @@ The functions do not read values of tensors, so the view can be recorded as a gr
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
 from vitdemo.explain import norms, statistics
-from vitdemo.explain.attention import rollout_steps
+from vitdemo.explain.attention import FUSIONS, rollout_steps
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.explain.logit_lens import predict_after_layers
 from vitdemo.page import state_keys as keys
-from vitdemo.page.graph import Choice, Matrices, Numbers, Outputs, Pixels, trace_crop
+from vitdemo.page.graph import (
+    Choice,
+    Graph,
+    Matrices,
+    Numbers,
+    Outputs,
+    Pixels,
+    make_choice_input,
+    make_flag_input,
+    make_number_input,
+    trace_crop,
+)
 from vitdemo.page.view_state import ViewState
 from vitdemo.runs import Run
 
-PROBABILITY_DIGITS, STATISTICS_DIGITS = 6, 4
+PROBABILITY_DIGITS, STATISTICS_DIGITS, RATIO_DIGITS = 6, 4, 6
 ROLLOUT_SETTINGS = (keys.FUSION, keys.DISCARD_RATIO, keys.RESIDUAL, keys.FIRST_LAYER)
 
 
 @dataclass(frozen=True)
 class RolloutSettings:
-    """Settings of attention rollout; `first_layer` (1..L) is the first layer of the product."""
+    """Settings of attention rollout; `first_layer` (1..L) is the first layer of the product.
 
-    fusion: str = "mean"
-    discard_ratio: float = 0.0
-    residual: bool = True
-    first_layer: int = 1
+    Fusion is a name, or an index () of `FUSIONS`. In graphs, all settings are tensors ().
+    """
+
+    fusion: str | Tensor = "mean"
+    discard_ratio: float | Tensor = 0.0
+    residual: bool | Tensor = True
+    first_layer: int | Tensor = 1
 
     @property
     def arguments(self) -> dict:
-        """Return the arguments of `rollout_steps`."""
+        """Return the arguments of `rollout_steps`, for settings that are no tensors."""
         return {
             "fusion": self.fusion,
             "discard_ratio": self.discard_ratio,
@@ -52,7 +67,7 @@ def read_rollout_settings(state: ViewState, max_first_layer: int) -> RolloutSett
 
 
 def compute_matrices(trace: ImageTrace, settings: RolloutSettings) -> dict[str, Tensor]:
-    """Return the matrices (L or S, H or 1, N, N) of each set. Raises `VitdemoError`."""
+    """Return the matrices (L, H or 1, N, N) of each set. Raises `VitdemoError`."""
     return {
         "head": trace.attention,
         "rollout": compute_rollout(trace, settings)[:, None],
@@ -61,12 +76,21 @@ def compute_matrices(trace: ImageTrace, settings: RolloutSettings) -> dict[str, 
 
 
 def compute_rollout(trace: ImageTrace, settings: RolloutSettings) -> Tensor:
-    """Return the rollout (S, N, N) after each of S layers. Raises `VitdemoError`."""
+    """Return the rollout (L, N, N) after each layer, which is the identity before the first layer.
+
+    Raises `VitdemoError`.
+    """
+    weights = trace.attention  # (L, H, N, N)
+    is_used = torch.arange(1, len(weights) + 1, device=weights.device) >= settings.first_layer
+    identity = torch.eye(weights.shape[-1], dtype=weights.dtype, device=weights.device)
+    weights = weights.where(is_used[:, None, None, None], identity)
     try:
         return rollout_steps(
-            trace.attention[:, None],  # (L, 1, H, N, N)
+            weights[:, None],  # (L, 1, H, N, N)
+            fusion=settings.fusion,
+            discard_ratio=settings.discard_ratio,
+            residual=settings.residual,
             num_prefix_tokens=trace.num_prefix_tokens,
-            **settings.arguments,
         )[:, 0]
     except ValueError as error:
         raise VitdemoError(str(error)) from error
@@ -94,11 +118,21 @@ def follow_prediction(model: nn.Module, trace: ImageTrace) -> tuple[Tensor, Tens
     return predicted, probabilities.index_select(1, predicted[None])[:, 0]
 
 
-def compute_outputs(context: AppContext, run: Run, state: ViewState, crop: Tensor) -> Outputs:
-    """Compute the data of the view that depend on the image: see `page.graph`."""
+def compute_outputs(
+    context: AppContext,
+    run: Run,
+    state: ViewState,
+    crop: Tensor,
+    fusion: Tensor,
+    discard_ratio: Tensor,
+    residual: Tensor,
+    first_layer: Tensor,
+) -> Outputs:
+    """Compute the data of the view that depend on the image or on the rollout: see `page.graph`."""
     model = context.load_model(run)
     trace = trace_crop(context, run, crop)
-    settings = read_rollout_settings(state, trace.num_layers)
+    first = first_layer.round().clamp(max=trace.num_layers)
+    settings = RolloutSettings(fusion, discard_ratio, residual, first)
     layout = trace.grid, trace.num_prefix_tokens
     distances = statistics.mean_attention_distance(trace.attention, *layout)
     sets = {f"sets.{key}": found for key, found in compute_matrices(trace, settings).items()}
@@ -106,6 +140,10 @@ def compute_outputs(context: AppContext, run: Run, state: ViewState, crop: Tenso
         "distances": Numbers(distances, STATISTICS_DIGITS),
         "entropies": Numbers(statistics.entropy(trace.attention), STATISTICS_DIGITS),
         "seen": Pixels(crop),
+        "rollout.fusion": Choice(fusion, FUSIONS),
+        "rollout.discard": Numbers(discard_ratio, RATIO_DIGITS),
+        "rollout.residual": Numbers(residual),
+        "rollout.first": Numbers(first.long()),
     }
     if state[keys.WANTS_NORMS]:
         products = norms.value_products(model, trace.tokens[:, None])[:, 0]
@@ -120,3 +158,14 @@ def compute_outputs(context: AppContext, run: Run, state: ViewState, crop: Tenso
         outputs["prediction.class"] = Choice(predicted, run.classes)
         outputs["prediction.shares"] = Numbers(shares, PROBABILITY_DIGITS)
     return outputs
+
+
+GRAPH = Graph(
+    compute_outputs,
+    inputs=[
+        make_choice_input(keys.FUSION),
+        make_number_input(keys.DISCARD_RATIO, keys.DISCARD_RATIO.start),
+        make_flag_input(keys.RESIDUAL),
+        make_number_input(keys.FIRST_LAYER, keys.FIRST_LAYER.start),
+    ],
+)
