@@ -16,6 +16,7 @@ from tests.browser.actions import (
     download,
     download_image,
     fill_slider,
+    fits_window,
     get_last_draw,
     open_export_menu,
     record_model_requests,
@@ -24,6 +25,7 @@ from tests.browser.actions import (
     set_model,
     set_state,
     upload,
+    wait_for_frames,
     wait_for_values,
     wait_until_drawn,
     wait_until_idle,
@@ -604,6 +606,9 @@ def test_rollout_settings_are_restored_from_the_url_and_applied(open_view, look_
     fill_slider(page, "#first-layer", 99)  # there are two layers
     expect(page.locator("#first-layer input")).to_have_value("2")
     page.wait_for_url(re.compile("first_layer=2(&|$)"))
+    page.set_viewport_size({"width": 390, "height": 844})
+    wait_for_frames(page)
+    assert fits_window(page)
     page.keyboard.press("Escape")
     expect(settings.locator(".panel")).to_be_hidden()
     expect(settings.locator("summary")).to_be_focused()
