@@ -90,11 +90,12 @@ def test_a_link_opens_the_same_view(open_site):
     expect(page.locator("#part select")).to_have_value("layers")
 
 
-def test_a_state_that_was_not_recorded_is_named_in_one_card(open_site):
-    page = open_site("model=vit&discard=0.35")
-    expect(page.locator("#attention .vd-notice")).to_contain_text("only recorded results")
+def test_settings_of_rollout_that_were_not_recorded_are_computed(open_site):
+    page = open_site("model=vit&source=rollout&discard=0.35&fusion=max&first_layer=2")
+    title = page.locator("#attention .title")
+    expect(title).to_contain_text("(max of the heads, 35% discarded)")
     page.evaluate("vitdemo.store.set({ discard: 0.5 })")
-    expect(page.locator("#attention .title")).to_be_visible()
+    expect(title).to_contain_text("(max of the heads, 50% discarded)")
     expect(list_unrecorded(page)).to_have_count(0)
 
 
