@@ -14,6 +14,8 @@ from tests.browser.test_static_site import site_url as site_url
 from tests.browser.test_static_site import wait_for_views
 from vitdemo.data.image_files import crop_and_resize, crop_visible_square
 from vitdemo.page import FEATURE, image_sources
+from vitdemo.page.bridge import ImageFile
+from vitdemo.page.explore.perturbation import presets
 from vitdemo.page.view_state import get_needs
 from vitdemo.site.record import Recorder
 
@@ -167,6 +169,7 @@ def test_data_of_an_own_image_are_those_of_the_payload_function(
     needed = {key.name for key in get_needs(FEATURE.payloads[name]).watched}
     chosen = {key: value for key, value in CHOSEN.items() if key in needed}
     monkeypatch.setattr(image_sources, "are_uploads", lambda paths: True)
+    monkeypatch.setattr(presets, "ImageFile", lambda pixels, **_: ImageFile(pixels))  # lossless
     content = encode(make_picture(150, 90))
     page = open_site()
     for model in ("vit", "timm", "resnet"):

@@ -73,8 +73,8 @@ async function compareView(rows, name, model, photo, input, areLarge) {
     description.needs[name].map((key) => ({ ...graphs[name], image, model })[key] ?? keys[key].start);
   const entry = await findGraphs(name, makeState(null));
   const graph = entry?.graphs.find(({ run }) => run === model);
-  // For example, a convolutional model has no attention. The changed image is not computed from the crop of the model.
-  if (!graph || graph.outputs.some(({ kind }) => kind === "hidden")) return;
+  // For example, a convolutional model has no attention, and changed images are not computed from the input of the model.
+  if (!graph?.is_model_input) return;
   const answers = [];
   for (const image of [photo, input]) {
     const { data, error } = await find(name, JSON.stringify([0, ...makeState(image)]));

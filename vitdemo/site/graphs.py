@@ -13,6 +13,7 @@ An entry of NAME.json:
      "holds": whether the recorded answer holds for all images if there are no graphs,
      "graphs": [{"run": name, "file": name, "weights": {file name: bytes, ...},
                  "size": S, "crop": float, "interpolation": str,
+                 "is_model_input": whether this crop is the input of the model,
                  "inputs": [{"key": state key, "kind": str, "shape": [...], "type": str,
                              "choices": [names] of an index}, ...],
                  "outputs": [{"path": path in the payload or in the element, "part": "data" or
@@ -43,7 +44,15 @@ from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
 from vitdemo.page import state_keys as keys
 from vitdemo.page.components import hash_name
-from vitdemo.page.graph import Constant, Graph, Input, Matrices, Output, Outputs
+from vitdemo.page.graph import (
+    Constant,
+    Graph,
+    Input,
+    Matrices,
+    Output,
+    Outputs,
+    get_run_crop,
+)
 from vitdemo.page.image_sources import list_photos
 from vitdemo.page.view_state import ViewState
 from vitdemo.runs import Run
@@ -150,6 +159,7 @@ class GraphWriter:
             "size": size,
             "crop": share,
             "interpolation": interpolation,
+            "is_model_input": graph.get_crop is get_run_crop,
             "inputs": inputs,
             "outputs": outputs,
         }

@@ -145,12 +145,19 @@ def apply_changes(picture: Image.Image, changes: ImageChanges) -> Image.Image:
     patch outside its grid.
     """
     pixels = torch.from_numpy(image_files.to_uint8(picture))[None]  # (1, 3, S, S)
+    changed = change_pixels(pixels, changes)[0]
+    return Image.fromarray(changed.permute(1, 2, 0).numpy())
+
+
+def change_pixels(pixels: Tensor, changes: ImageChanges) -> Tensor:
+    """Apply all `changes` to images (B, 3, S, S) uint8. Raises `DataError` as `apply_changes`."""
     pixels = apply_perturbation("shuffle", pixels, changes.pieces, changes.seed)
     for name in SLIDER_NAMES:
         pixels = apply_perturbation(name, pixels, getattr(changes, name), changes.seed)
+    if not changes.removed.cells:
+        return pixels
     try:
         mask = make_patch_mask(changes.removed.cells, changes.removed.grid)
     except ValueError as error:
         raise DataError(str(error)) from error
-    pixels = remove_patches(pixels, mask) if mask.any() else pixels
-    return Image.fromarray(pixels[0].permute(1, 2, 0).numpy())
+    return remove_patches(pixels, mask)

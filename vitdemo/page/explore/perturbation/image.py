@@ -104,6 +104,11 @@ def compute_outputs(
     return outputs
 
 
+def get_canvas_crop(context: AppContext, run: Run) -> tuple[int, float, str]:
+    """Return the crop of the canvas, as `Graph.get_crop` does."""
+    return get_canvas_side(context), 1.0, "bicubic"
+
+
 TENSOR_STRENGTHS = tuple(name for name in SLIDER_NAMES if name != "jpeg")
 GRAPH = Graph(
     compute_outputs,
@@ -112,7 +117,7 @@ GRAPH = Graph(
         make_patches_input(keys.REMOVED_PATCHES, (REMOVAL_GRID, REMOVAL_GRID)),
         *(make_number_input(key, key.start) for key in map(keys.STRENGTHS.get, TENSOR_STRENGTHS)),
     ],
-    get_crop=lambda context, run: (get_canvas_side(context), 1.0, "bicubic"),
+    get_crop=get_canvas_crop,
 )
 FEATURE = Feature({VIEW: payload}, graphs={VIEW: GRAPH})
 

@@ -6,6 +6,9 @@ The payload's `sheet` contains the copies side by side:
 """
 
 import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from vitdemo.context import AppContext
 from vitdemo.data import image_files
@@ -15,13 +18,15 @@ from vitdemo.data.perturb.changes import (
     ImageChanges,
     Preset,
     apply_changes,
+    change_pixels,
 )
-from vitdemo.documents.images import concatenate_images
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import ImageFile
-from vitdemo.page.explore.perturbation.image import load_canvas
+from vitdemo.page.explore.perturbation.image import get_canvas_crop, load_canvas
 from vitdemo.page.feature import Feature
+from vitdemo.page.graph import Graph, Outputs, Pixels
 from vitdemo.page.view_state import ViewState, needs
+from vitdemo.runs import Run
 
 VIEW = "change_presets"
 MAX_COPY_SIDE = 112  # side of a small copy in pixels
@@ -30,14 +35,14 @@ ORIGINAL = Preset(
     "",
     ImageChanges(),
 )
+SHOWN = ORIGINAL, *PRESETS.values()
 
 
 @needs(keys.IMAGE)
 def payload(context: AppContext, state: ViewState) -> dict:
-    image, presets = load_canvas(context, state), (ORIGINAL, *PRESETS.values())
-    side = min(image.width, MAX_COPY_SIDE)
-    changed = [context.cache.call(apply_changes, image, each.changes) for each in presets]
-    copies = np.stack([np.asarray(image_files.crop_and_resize(each, side)) for each in changed])
+    image = load_canvas(context, state)
+    changed = [context.cache.call(apply_changes, image, each.changes) for each in SHOWN]
+    sheet = reduce_images(torch.stack([torch.from_numpy(image_files.to_uint8(i)) for i in changed]))
     return {
         "presets": [
             {
@@ -45,13 +50,26 @@ def payload(context: AppContext, state: ViewState) -> dict:
                 "description": each.description,
                 "changes": encode_changes(each.changes) | {"seed": 0},
             }
-            for each in presets
+            for each in SHOWN
         ],
-        "sheet": ImageFile(concatenate_images(copies), exact=False),
+        "sheet": ImageFile(np.ascontiguousarray(sheet.permute(1, 2, 0)), exact=False),
     }
 
 
-FEATURE = Feature({VIEW: payload})
+def compute_outputs(context: AppContext, run: Run, state: ViewState, canvas: Tensor) -> Outputs:
+    """Compute the sheet of the canvas (3, S, S) uint8: see `page.graph`."""
+    changed = torch.cat([change_pixels(canvas[None], each.changes) for each in SHOWN])
+    return {"sheet": Pixels(reduce_images(changed))}
+
+
+def reduce_images(images: Tensor) -> Tensor:
+    """Return small copies of images (n, 3, S, S) uint8 side by side, (3, s, n * s) uint8."""
+    side = min(images.shape[-1], MAX_COPY_SIDE)
+    copies = F.adaptive_avg_pool2d(images.float(), side).round().to(torch.uint8)
+    return copies.permute(1, 2, 0, 3).flatten(2)
+
+
+FEATURE = Feature({VIEW: payload}, graphs={VIEW: Graph(compute_outputs, get_crop=get_canvas_crop)})
 
 
 def encode_changes(changes: ImageChanges) -> dict[str, object]:

@@ -14,14 +14,19 @@ over all `repeats` copies. `kind` and `sizes` are as in `ModelPart`:
 
 from dataclasses import asdict
 
+import torch
+from torch import Tensor
+
 from vitdemo.analyses.architecture import load_model_parts
 from vitdemo.analyses.overview import ModelOverview, compute_overview
 from vitdemo.context import AppContext, Prediction
 from vitdemo.metrics import top_k_classes
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ImageFile, load_square, round_numbers
+from vitdemo.page.bridge import ImageFile, fill, load_square
 from vitdemo.page.feature import Feature
+from vitdemo.page.graph import Choice, Graph, Numbers, Outputs, Pixels, trace_crop
 from vitdemo.page.view_state import ViewState, needs
+from vitdemo.runs import Run
 
 VIEW = "architecture"
 DIGITS = 5
@@ -31,19 +36,40 @@ MAX_CLASSES = 3  # number of classes shown in the prediction
 @needs(keys.IMAGE, keys.MODEL)
 def payload(context: AppContext, state: ViewState) -> dict:
     run, image = context.find_run(state.model), load_square(context, state.image)
-    overview = compute_overview(context, run, image) if context.count_layers(run) else None
     found = context.predict(run, image)
-    return {
+    data = {
         "run": run.name,
         "parts": [asdict(part) for part in load_model_parts(context, run)],
         "seen": ImageFile(found.input_image),
         "size": len(found.input_image),
         "answers": list_answers(found) if run.classes else [],
-        "steps": overview and describe_steps(overview),
+        "steps": None,
     }
+    if context.count_layers(run):
+        trace = context.trace_image(run, image)
+        with torch.inference_mode():
+            overview = compute_overview(context.load_model(run), trace)
+        data["steps"] = {"grid": list(trace.grid)}
+        fill(data, describe_steps(overview))
+    return data
 
 
-FEATURE = Feature({VIEW: payload})
+def compute_outputs(context: AppContext, run: Run, state: ViewState, crop: Tensor) -> Outputs:
+    """Compute the data of the view that depend on the image: see `page.graph`."""
+    outputs: Outputs = {"seen": Pixels(crop)}
+    if run.classes:
+        logits = context.load_model(run)(run.preprocessing(crop[None]))[0, : len(run.classes)]
+        values, indices = logits.float().softmax(0).topk(min(MAX_CLASSES, len(run.classes)))
+        for i in range(len(values)):
+            outputs[f"answers.{i}.0"] = Choice(indices[i], run.classes)
+            outputs[f"answers.{i}.1"] = Numbers(values[i], DIGITS)
+    if context.count_layers(run):
+        overview = compute_overview(context.load_model(run), trace_crop(context, run, crop))
+        outputs |= describe_steps(overview)
+    return outputs
+
+
+FEATURE = Feature({VIEW: payload}, graphs={VIEW: Graph(compute_outputs)})
 
 
 def list_answers(prediction: Prediction) -> list[list]:
@@ -52,11 +78,12 @@ def list_answers(prediction: Prediction) -> list[list]:
     return [[prediction.run.classes[c], round(float(share), DIGITS)] for c, share in pairs]
 
 
-def describe_steps(overview: ModelOverview) -> dict:
-    return {
-        "grid": list(overview.token_norms.shape),
-        "norms": round_numbers(overview.token_norms, DIGITS),
-        "maps": round_numbers(overview.maps, DIGITS),
-        "contributions": round_numbers(overview.contributions, DIGITS),
-        "probabilities": round_numbers(overview.probabilities, DIGITS),
+def describe_steps(overview: ModelOverview) -> Outputs:
+    """Return the `steps` of the payload but the grid."""
+    values = {
+        "norms": overview.token_norms,
+        "maps": overview.maps,
+        "contributions": overview.contributions,
+        "probabilities": overview.probabilities,
     }
+    return {f"steps.{name}": Numbers(each, DIGITS) for name, each in values.items()}
