@@ -15,15 +15,13 @@ Letters: P patches (rows x columns), C classes, n sets of patches, S side.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vitdemo.explain.attributions import OnStep
+from vitdemo.explain.attributions import ATTRIBUTION_BATCH_SIZE, OnStep
 from vitdemo.explain.faithfulness.fills import ReplacePatches, check_fill, predict_patch_sets
 
 MAX_PASSES = 2000  # images that a search passes through the model, by default
@@ -90,79 +88,148 @@ def search_removal(
     for name, number in (("candidates", candidates), ("max_passes", max_passes)):
         if number is not None and number < 1:
             raise ValueError(f"{name} is {number}, but must be at least 1.")
-    predict = partial(predict_patch_sets, model, image, grid=grid, fill=fill)
-    search = _Search(predict, objective, stop, math.prod(grid), max_passes, on_step)
-    search.remove_patches(candidates)
-    if stop and restores:
-        search.restore_patches()
+    P, batch = math.prod(grid), ATTRIBUTION_BATCH_SIZE
+    loop = RemovalLoop(P, objective, stop, restores, candidates, max_passes, batch)
+
+    def predict(sets: Tensor, needed: Tensor) -> Tensor:
+        logits = predict_patch_sets(model, image, ~sets[needed], grid, fill)  # (n, C)
+        return logits.new_zeros(len(sets), logits.shape[1]).index_put((needed,), logits)
+
+    state, values = loop.start(image.dtype), []
+    while not state["is_finished"]:
+        state = loop.continue_search(predict, state)
+        if state["steps"] > len(values):
+            values.append(float(state["score"]))
+        if on_step is not None:
+            on_step(int(state["passes"]), max_passes)
     return RemovalSearch(
-        tuple(search.order), tuple(search.values), search.passes, search.is_finished
+        loop.list_order(state), tuple(values), int(state["passes"]), bool(state["is_met"])
     )
 
 
-class _Search:
-    """A search in progress; see `search_removal` for the arguments."""
+@dataclass(frozen=True)
+class RemovalLoop:
+    """The steps of `search_removal`, as functions that read no values of tensors.
 
-    def __init__(
-        self,
-        predict: Callable[..., Tensor],
-        objective: Callable[[Tensor], Tensor],
-        stop: Callable[[Tensor], Tensor] | None,
-        P: int,
-        max_passes: int,
-        on_step: OnStep | None,
-    ):
-        self.predict, self.objective, self.stop = predict, objective, stop
-        self.max_passes, self.on_step = max_passes, on_step
-        self.passes, self.order = 0, []
-        self.removed = torch.zeros(P, dtype=torch.bool)
-        scores, meets_rule = self.test_sets(self.removed[None])
-        self.values, self.meets_rule = scores.tolist(), bool(meets_rule)
+    Such functions can be recorded as graphs. A round tests one more or one less removed patch for
+    each of its candidates, at most `batch_size` at a time, and then changes the best candidate. The
+    candidate P changes no patch: the first round tests the full image.
+    """
 
-    @property
-    def is_finished(self) -> bool:
-        return self.meets_rule if self.stop else bool(self.removed.all())
+    P: int
+    objective: Callable[[Tensor], Tensor]
+    stop: Callable[[Tensor], Tensor] | None
+    restores: bool
+    candidates: int | None
+    max_passes: int
+    batch_size: int
 
-    def test_sets(self, sets: Tensor) -> tuple[Tensor, Tensor]:
-        """Return objective (n,) and stop rule (n,) without the patches in `sets` (n, P)."""
-        before = self.passes
-        self.passes += len(sets)
-        report = self.on_step and (lambda done, _: self.on_step(before + done, self.max_passes))
-        logits = self.predict(~sets, on_step=report)  # (n, C)
-        never = torch.zeros(len(sets), dtype=torch.bool)
-        return self.objective(logits).double(), self.stop(logits) if self.stop else never
+    def start(self, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
+        """Return the state before the first step.
 
-    def remove_patches(self, candidates: int | None) -> None:
-        """Remove patches until the stop rule holds, all patches are removed or no pass is left."""
-        P = len(self.removed)
-        decrease = torch.zeros(P, dtype=torch.float64)  # of the objective, when last tested
-        while not self.is_finished and len(self.order) < P and self.passes < self.max_passes:
-            is_full = candidates is None or len(self.order) % FULL_STEP == 0
-            count = min(P if is_full else candidates, P - len(self.order))
-            ranked = decrease.masked_fill(self.removed, -math.inf).argsort(
-                descending=True, stable=True
-            )
-            tested = ranked[: min(count, self.max_passes - self.passes)]  # (n,)
-            scores, meets_rule = self.test_sets(self.removed | F.one_hot(tested, P).bool())
-            decrease[tested] = self.values[-1] - scores
-            allowed = meets_rule if meets_rule.any() else torch.ones_like(meets_rule)
-            best = int(scores.masked_fill(~allowed, math.inf).argmin())
-            self.order.append(int(tested[best]))
-            self.change_patch(self.order[-1], scores[best], meets_rule[best])
+        "removed" (P,) are the removed patches, "steps" () is the number of rounds, "step_of" (P,)
+        the round that removed a patch, "passes" () the number of tested images, "score" () the
+        objective, and "is_met" () whether the stop rule holds.
+        """
+        none = torch.zeros(self.P + 1, dtype=torch.bool)
+        first = torch.arange(self.P + 1) == self.P
+        return {
+            "removed": none[: self.P],
+            "step_of": torch.zeros(self.P, dtype=torch.long),
+            "decrease": torch.zeros(self.P, dtype=dtype),  # of the objective, when last tested
+            "candidates": first,  # of the round
+            "pending": first,  # candidates that are not tested yet
+            "scores": torch.zeros(self.P + 1, dtype=dtype),
+            "meets_rule": none,
+            "score": torch.zeros((), dtype=dtype),
+            "steps": torch.tensor(0),
+            "passes": torch.tensor(0),
+            "is_met": torch.tensor(False),
+            "is_restoring": torch.tensor(False),
+            "is_finished": torch.tensor(False),
+        }
 
-    def restore_patches(self) -> None:
-        """Restore patches while the stop rule still holds and passes are left."""
-        while self.meets_rule and self.order and self.passes + len(self.order) <= self.max_passes:
-            tested = torch.tensor(self.order)  # (n,)
-            sets = self.removed & ~F.one_hot(tested, len(self.removed)).bool()
-            scores, meets_rule = self.test_sets(sets)
-            if not meets_rule.any():
-                return
-            best = int(scores.masked_fill(~meets_rule, math.inf).argmin())
-            self.change_patch(self.order.pop(best), scores[best], meets_rule[best])
+    def continue_search(
+        self, predict: Callable[[Tensor, Tensor], Tensor], state: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """Test the next candidates; the last ones end the round.
 
-    def change_patch(self, patch: int, score: Tensor, meets_rule: Tensor) -> None:
-        """Remove the patch, or restore it if it is removed."""
-        self.removed[patch] = ~self.removed[patch]
-        self.values.append(float(score))
-        self.meets_rule = bool(meets_rule)
+        `predict` returns the logits (n, C) without the patches in sets (n, P). Its second argument
+        (n,) is false for sets whose logits are not needed.
+        """
+        place = torch.arange(self.P + 1)
+        pending = state["pending"]
+        first = torch.where(pending, -place, -place - len(place))
+        tested = first.topk(min(self.batch_size, len(place))).indices  # (n,)
+        needed = pending.index_select(0, tested)
+        logits = predict(state["removed"] ^ (tested[:, None] == place[: self.P]), needed)
+        rules = self.stop(logits) if self.stop else torch.zeros_like(needed)
+
+        def update(name: str, new: Tensor) -> Tensor:
+            old = state[name].index_select(0, tested)
+            return state[name].scatter(0, tested, torch.where(needed, new.to(old.dtype), old))
+
+        new = {
+            **state,
+            "scores": update("scores", self.objective(logits)),
+            "meets_rule": update("meets_rule", rules),
+            "pending": pending.scatter(0, tested, torch.zeros_like(needed)),
+            "passes": state["passes"] + needed.sum(),
+        }
+        ended = self.end_round(new)
+        is_last = ~new["pending"].any()
+        return {name: torch.where(is_last, ended[name], each) for name, each in new.items()}
+
+    def end_round(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Change the patch of the best candidate, and begin the next round."""
+        allowed = state["candidates"] & state["meets_rule"]
+        is_useless = state["is_restoring"] & ~allowed.any()  # no patch can be restored
+        allowed = torch.where(allowed.any(), allowed, state["candidates"])
+        best = state["scores"].masked_fill(~allowed, math.inf).argmin()[None]
+        is_changed = (torch.arange(self.P) == best) & ~is_useless
+        removed, steps = state["removed"] ^ is_changed, state["steps"] + (~is_useless).long()
+        found, is_met = (state[n].index_select(0, best)[0] for n in ("scores", "meets_rule"))
+        score = torch.where(is_useless, state["score"], found)
+        is_met = torch.where(is_useless, state["is_met"], is_met if self.stop else removed.all())
+        decrease = torch.where(
+            state["candidates"][: self.P],
+            state["score"] - state["scores"][: self.P],
+            state["decrease"],
+        )
+        ends_removal = is_met | removed.all() | (state["passes"] >= self.max_passes)
+        can_restore = removed.any() & (state["passes"] + removed.sum() <= self.max_passes)
+        is_restoring = state["is_restoring"] | (is_met & bool(self.restores and self.stop))
+        candidates = torch.where(
+            is_restoring, removed, self.choose_candidates(removed, decrease, state["passes"])
+        )
+        candidates = torch.cat([candidates, torch.zeros_like(candidates[:1])])
+        return {
+            **state,
+            "removed": removed,
+            "step_of": torch.where(is_changed, steps, state["step_of"]),
+            "decrease": decrease,
+            "candidates": candidates,
+            "pending": candidates,
+            "score": score,
+            "steps": steps,
+            "is_met": is_met,
+            "is_restoring": is_restoring,
+            "is_finished": torch.where(is_restoring, is_useless | ~can_restore, ends_removal),
+        }
+
+    def choose_candidates(self, removed: Tensor, decrease: Tensor, passes: Tensor) -> Tensor:
+        """Return the patches (P,) that the next round of the removal tests."""
+        count = torch.tensor(self.P)
+        if self.candidates is not None:
+            is_full = removed.sum() % FULL_STEP == 0
+            count = torch.where(is_full, count, self.candidates)
+        order = decrease.masked_fill(removed, -math.inf).sort(descending=True, stable=True).indices
+        rank = torch.zeros_like(order).scatter(0, order, torch.arange(self.P))
+        return ~removed & (rank < torch.minimum(count, self.max_passes - passes))
+
+    def list_order(self, state: Mapping[str, Tensor]) -> tuple[int, ...]:
+        """Return the removed patches in the order of their removal."""
+        steps = state["step_of"].masked_fill(~state["removed"], 0)
+        return tuple(
+            steps.argsort(stable=True)[len(steps) - int(state["removed"].sum()) :].tolist()
+        )

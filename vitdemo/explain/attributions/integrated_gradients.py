@@ -3,14 +3,20 @@
 Letters: B batch, S side in pixels, C classes.
 """
 
+from typing import NamedTuple
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from vitdemo.explain.attributions.cells import sum_over_cells
 from vitdemo.explain.attributions.method import (
     ATTRIBUTION_BATCH_SIZE,
+    LOOP_BATCH_SIZE,
     AttributionInput,
+    AttributionLoop,
     AttributionMethod,
+    Values,
     log_score,
 )
 from vitdemo.explain.forward_pass import upcast
@@ -78,14 +84,86 @@ def _integrate_gradients(
 def completeness_gap(model: nn.Module, images: Tensor, maps: Tensor, weights: Tensor) -> Tensor:
     """Compute the completeness gap (B,) of `maps` (B, rows, columns) of Integrated Gradients.
 
-    The gap is the relative difference between the sum of a map and the score change. The score
-    change is the score of `images` (B, 3, S, S) minus the score of the mean colour. The score is
-    the log-probability times `weights` (B, C): a one-hot vector for a class, or the difference of
-    two one-hot vectors for a contrast.
+    The gap is the relative difference between the sum of a map and the score change, see
+    `_compute_score_change`.
     """
-    change = log_score(model, images, weights) - log_score(model, torch.zeros_like(images), weights)
+    return _compare_with_change(maps, _compute_score_change(model, images, weights))
+
+
+def _compute_score_change(model: nn.Module, images: Tensor, weights: Tensor) -> Tensor:
+    """Compute the score of `images` (B, 3, S, S) minus the score of the mean colour, (B,).
+
+    The score is the log-probability times `weights` (B, C): a one-hot vector for a class, or the
+    difference of two one-hot vectors for a contrast.
+    """
+    return log_score(model, images, weights) - log_score(model, torch.zeros_like(images), weights)
+
+
+def _compare_with_change(maps: Tensor, change: Tensor) -> Tensor:
     tiny = torch.finfo(change.dtype).tiny  # `change` is 0 for an image of the uniform colour
     return (maps.sum(dim=(1, 2)) - change).abs() / change.abs().clamp(min=tiny)
+
+
+class _Schedule(NamedTuple):
+    """Points of the path in the order of a loop's steps, first those of the smallest number.
+
+    As captum, the integral is a Gauss-Legendre sum of `shares` (T,) of the gradients at the
+    fractions `places` (T,) of the path. For each step of the loop, `totals` is the number of points
+    of its sum, `done` of those that are reached, and `ends` is true for the last step of a sum.
+    """
+
+    places: Tensor
+    shares: Tensor
+    totals: Tensor
+    done: Tensor
+    ends: Tensor
+
+
+def _make_schedule(numbers: tuple[int, ...]) -> _Schedule:
+    """Return the schedule for `numbers` of points, multiples of `LOOP_BATCH_SIZE`."""
+    found = [np.polynomial.legendre.leggauss(number) for number in numbers]
+    places, shares = (np.concatenate(each) for each in zip(*found, strict=True))
+    done = [np.arange(0, number, LOOP_BATCH_SIZE) + LOOP_BATCH_SIZE for number in numbers]
+    totals = [np.full_like(each, number) for each, number in zip(done, numbers, strict=True)]
+    reached, total = (torch.from_numpy(np.concatenate(each)) for each in (done, totals))
+    # The points of `leggauss` are between -1 and 1.
+    fractions, weights = (torch.from_numpy(each).float() for each in ((1 + places) / 2, shares / 2))
+    return _Schedule(fractions, weights, total, reached, reached == total)
+
+
+def start_loop(subject: AttributionInput) -> Values:
+    first, *_ = subject.path_steps or INTEGRATION_STEPS
+    return {
+        "map": torch.zeros(subject.grid),
+        "gradients": torch.zeros_like(subject.images),  # the sum until this step
+        "change": _compute_score_change(subject.model, subject.images, subject.class_weights),
+        "step": torch.tensor(0),
+        "done": torch.tensor(0),
+        "total": torch.tensor(first),
+        "is_finished": torch.tensor(False),
+    }
+
+
+def continue_loop(subject: AttributionInput, values: Values) -> Values:
+    schedule = _make_schedule(subject.path_steps or INTEGRATION_STEPS)
+    step, images = values["step"], subject.images
+    rows = LOOP_BATCH_SIZE * step + torch.arange(LOOP_BATCH_SIZE)
+    places, shares = (each[:, None, None, None].index_select(0, rows) for each in schedule[:2])
+    found = compute_path_gradients(subject.model, places * images, subject.class_weights)
+    gradients = values["gradients"] + (shares * found).sum(0, keepdim=True)
+    pixels = (gradients * images).sum(dim=1)  # (1, S, S)
+    maps = sum_over_cells(pixels, subject.grid)
+    total, done, is_end = (each.index_select(0, step[None])[0] for each in schedule[2:])
+    is_exact = _compare_with_change(maps, values["change"])[0] < MAX_COMPLETENESS_GAP
+    return {
+        "map": maps[0],
+        "gradients": gradients.masked_fill(is_end, 0),
+        "change": values["change"],
+        "step": step + 1,
+        "done": done,
+        "total": total,
+        "is_finished": is_end & (is_exact | (step == len(schedule.totals) - 1)),
+    }
 
 
 METHOD = AttributionMethod(
@@ -99,4 +177,5 @@ METHOD = AttributionMethod(
     is_slow=True,
     is_linear=True,
     is_complete=True,
+    loop=AttributionLoop(start_loop, continue_loop),
 )

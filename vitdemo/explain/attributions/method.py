@@ -15,6 +15,7 @@ from vitdemo.explain.attributions.cells import cell_grid
 from vitdemo.models.capabilities import has_features
 
 ATTRIBUTION_BATCH_SIZE = 64  # images per forward pass; `on_step` is called once per pass
+LOOP_BATCH_SIZE = 4  # images per step of a loop, because a browser's thread and memory are limited
 
 OnStep = Callable[[int, int], None]  # (done, total); may raise to stop the computation
 
@@ -71,6 +72,22 @@ class AttributionInput:
         return attention.classifier_map(matrix, prefix, rows).unflatten(1, self.grid)
 
 
+Values = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class AttributionLoop:
+    """The steps of a slow method for one image, as functions that read no values of tensors.
+
+    Such functions can be recorded as graphs. `start` returns the first values, and `step` returns
+    the next ones. All contain the "map" (rows, columns), which is complete after the last step,
+    the progress "done" and "total" () int64, and "is_finished" () bool.
+    """
+
+    start: Callable[[AttributionInput], Values]
+    step: Callable[[AttributionInput, Values], Values]
+
+
 @dataclass(frozen=True)
 class AttributionMethod:
     """One attribution method, with its name, caption, function and properties.
@@ -82,6 +99,7 @@ class AttributionMethod:
     map of a difference of scores is the difference of the maps. The values of an `is_complete`
     method add up to the change of the score (`completeness_gap`). If many patches of a map are
     exactly 0, `compute_ranking` gives values that rank these patches, see `compute_ranking_values`.
+    A slow method also has a `loop`, which computes the same map.
     """
 
     name: str
@@ -96,6 +114,7 @@ class AttributionMethod:
     is_linear: bool = False
     is_complete: bool = False
     compute_ranking: Callable[[AttributionInput], Tensor] | None = None
+    loop: AttributionLoop | None = None
 
 
 def log_score(model: nn.Module, images: Tensor, weights: Tensor) -> Tensor:

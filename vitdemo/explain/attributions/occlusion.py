@@ -3,6 +3,7 @@
 Letters: B batch, S side in pixels, n occluded images.
 """
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -11,9 +12,12 @@ from torch import Tensor
 from vitdemo.explain.attributions.cells import cell_indices
 from vitdemo.explain.attributions.method import (
     ATTRIBUTION_BATCH_SIZE,
+    LOOP_BATCH_SIZE,
     AttributionInput,
+    AttributionLoop,
     AttributionMethod,
     OnStep,
+    Values,
     log_score,
 )
 
@@ -38,7 +42,6 @@ def occlude(
     of each variant's image; it returns (n, ...). `on_step` is as in `attribute`.
     """
     B, (rows, columns) = len(images), grid
-    cell = cell_indices(*images.shape[-2:], grid, images.device)  # (S, S)
     total = B * rows * columns
     which = torch.arange(total, device=images.device)  # all cells of the first image come first
     report, scores = on_step or (lambda done, total: None), []
@@ -46,12 +49,41 @@ def occlude(
         report(start, total)
         chunk = which[start : start + ATTRIBUTION_BATCH_SIZE]
         picture, hidden = chunk // (rows * columns), chunk % (rows * columns)
-        kept = cell != hidden[:, None, None]  # (chunk, S, S)
-        holed = images[picture] * kept[:, None]  # zero is the uniform colour
-        scores.append(score(holed, picture))
+        scores.append(score(hide_cells(images[picture], hidden, grid), picture))
     report(total, total)
     whole = score(images, torch.arange(B, device=images.device))  # (B, ...)
     return whole[:, None, None] - torch.cat(scores).unflatten(0, (B, rows, columns))
+
+
+def hide_cells(images: Tensor, cells: Tensor, grid: tuple[int, int]) -> Tensor:
+    """Return images (n, 3, S, S), or copies of one image, in each of which one cell of (n,) is 0.
+
+    Zero is the uniform colour.
+    """
+    cell = cell_indices(*images.shape[-2:], grid, images.device)  # (S, S)
+    return images * (cell != cells[:, None, None])[:, None]
+
+
+def start_loop(subject: AttributionInput) -> Values:
+    whole = log_score(subject.model, subject.images, subject.class_weights)[0]  # ()
+    return {
+        "map": torch.zeros(subject.grid),
+        "whole": whole,
+        "done": torch.tensor(0),
+        "total": torch.tensor(math.prod(subject.grid)),
+        "is_finished": torch.tensor(False),
+    }
+
+
+def continue_loop(subject: AttributionInput, values: Values) -> Values:
+    P = math.prod(subject.grid)
+    # The last cell is repeated if the number of cells is not a multiple of the batch size.
+    cells = (values["done"] + torch.arange(LOOP_BATCH_SIZE)).clamp(max=P - 1)
+    holed = hide_cells(subject.images, cells, subject.grid)
+    decreases = values["whole"] - log_score(subject.model, holed, subject.class_weights)
+    found = values["map"].flatten().scatter(0, cells, decreases).view(subject.grid)
+    done = (values["done"] + LOOP_BATCH_SIZE).clamp(max=P)
+    return values | {"map": found, "done": done, "is_finished": done == P}
 
 
 METHOD = AttributionMethod(
@@ -64,4 +96,5 @@ METHOD = AttributionMethod(
     is_signed=True,
     is_slow=True,
     is_linear=True,
+    loop=AttributionLoop(start_loop, continue_loop),
 )
