@@ -295,11 +295,15 @@ def sort_by_measured_score(
     return sorted(methods, key=lambda method: -scores.get(method.name, -1))
 
 
+def list_ranked_methods(context: AppContext, run: Run) -> list[AttributionMethod]:
+    """Return the methods that support `run`'s model, by decreasing mean score."""
+    methods = attributions.list_methods(context.load_model(run))
+    return sort_by_measured_score(methods, load_summaries(context, run))
+
+
 def list_fast_methods(context: AppContext, run: Run) -> list[AttributionMethod]:
     """Return the fast methods that support `run`'s model, by decreasing mean score."""
-    methods = attributions.list_methods(context.load_model(run))
-    ranked = sort_by_measured_score(methods, load_summaries(context, run))
-    return [method for method in ranked if not method.is_slow]
+    return [method for method in list_ranked_methods(context, run) if not method.is_slow]
 
 
 def measure_faithfulness(

@@ -136,8 +136,8 @@ def crop_and_resize(
     outside the square (up to 11 grey levels at the border). Resizing 8-bit pixels clips between the
     horizontal and the vertical pass (up to 20 grey levels for an enlarged, noisy image).
     """
-    resized, method = max(size, round(size / fraction)), Image.Resampling[interpolation.upper()]
-    start = round((resized - size) / 2)  # rounds an odd difference as timm does
+    resized, start = _find_crop(size, fraction)
+    method = Image.Resampling[interpolation.upper()]
     channels = [
         band.convert("F")
         .resize((resized, resized), method)
@@ -146,6 +146,25 @@ def crop_and_resize(
     ]
     pixels = np.stack([np.asarray(channel) for channel in channels], axis=-1)  # (size, size, 3)
     return Image.fromarray(np.rint(pixels.clip(0, 255)).astype(np.uint8))
+
+
+def make_resize_matrix(
+    side: int, size: int, fraction: float = 1.0, interpolation: str = "bicubic"
+) -> np.ndarray:
+    """Return Pillow's weights (size, side) float32 of each pixel in `crop_and_resize`.
+
+    They resize rows or columns of a square image of `side` pixels.
+    """
+    resized, start = _find_crop(size, fraction)
+    unit = Image.fromarray(np.eye(side, dtype=np.float32))
+    rows = unit.resize((resized, side), Image.Resampling[interpolation.upper()])
+    return np.asarray(rows)[:, start : start + size].T.copy()
+
+
+def _find_crop(size: int, fraction: float) -> tuple[int, int]:
+    """Return the side of the resized image, and the first pixel of the centre crop."""
+    resized = max(size, round(size / fraction))
+    return resized, round((resized - size) / 2)  # rounds an odd difference as timm does
 
 
 def to_uint8(image: Image.Image) -> np.ndarray:

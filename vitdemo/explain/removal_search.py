@@ -43,12 +43,14 @@ class RemovalSearch:
     is_met: bool
 
 
-def score_class(logits: Tensor, target: int) -> Tensor:
+def score_class(logits: Tensor, target: int | Tensor) -> Tensor:
     """Return the log-probability (n,) of class `target` from `logits` (n, C).
 
-    It has the same order as the probability, but also separates probabilities near 1.
+    It has the same order as the probability, but also separates probabilities near 1. The value of
+    a tensor `target` () is not read.
     """
-    return logits.log_softmax(dim=1)[:, target]
+    chosen = torch.as_tensor(target, device=logits.device).view(1)
+    return logits.log_softmax(dim=1).index_select(1, chosen)[:, 0]
 
 
 def search_removal(

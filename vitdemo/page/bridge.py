@@ -53,6 +53,7 @@ from PIL import Image
 from vitdemo.analyses.class_attribution import choose_first_map
 from vitdemo.cache import make_key
 from vitdemo.context import AppContext
+from vitdemo.data.perturb.changes import RemovedPatches
 from vitdemo.documents import DocumentBlock
 from vitdemo.documents.payload import blocks_to_json
 from vitdemo.errors import ImageError, RunError, Stopped, VitdemoError
@@ -73,7 +74,18 @@ from vitdemo.page.feature import (
     merge_features,
 )
 from vitdemo.page.gradio_patches import session_id
-from vitdemo.page.graph import Choice, Constant, Matrices, Output, Outputs, Pixels, Positions
+from vitdemo.page.graph import (
+    Choice,
+    Constant,
+    Hidden,
+    Inserted,
+    Matrices,
+    Output,
+    Outputs,
+    Patches,
+    Pixels,
+    Positions,
+)
 from vitdemo.page.image_sources import ImageRequest, PreparedImage, prepare_image
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
@@ -179,11 +191,16 @@ def round_numbers(values: np.ndarray, digits: int) -> list:
 def fill(data: dict, outputs: Outputs) -> dict:
     """Write `outputs` into `data` by their paths, as `own_images.js` does, and return `data`."""
     for path, output in outputs.items():
+        if isinstance(output, Hidden):
+            continue
         *parents, last = path.split(".")
         place: Any = data
         for name in parents:
             place = place[int(name) if isinstance(place, list) else name]
-        place[int(last) if isinstance(place, list) else last] = convert_output(output)
+        if isinstance(output, Inserted):
+            place.insert(int(last), dict(output.value))
+        else:
+            place[int(last) if isinstance(place, list) else last] = convert_output(output)
     return data
 
 
@@ -197,6 +214,8 @@ def convert_output(output: Output) -> object:
         return ImageFile(np.ascontiguousarray(values.transpose(1, 2, 0)))
     if isinstance(output, Matrices):
         return NumbersFile(values, output.exact)
+    if isinstance(output, Patches):
+        return RemovedPatches(values.shape, tuple(np.flatnonzero(values).tolist())).encode
     if isinstance(output, Positions):
         return (np.argwhere(values) + 1).tolist()
     if isinstance(output, Choice):

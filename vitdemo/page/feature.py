@@ -16,15 +16,17 @@ from gradio.components import Component
 
 from vitdemo.context import AppContext
 from vitdemo.jobs import JobQueue
-from vitdemo.page.graph import Graph
+from vitdemo.page.graph import Graph, Loop
 from vitdemo.page.kit import Controls
 from vitdemo.page.view_state import ViewState
+from vitdemo.runs import Run
 
 Payload = Callable[[AppContext, ViewState], "dict | list | ViewData"]
 Report = Callable[[int, int, str], None]  # done, total, description; raises `Stopped`
 Task = Callable[[AppContext, ViewState, Report], object]
 Action = Callable[[AppContext, ViewState, Mapping[str, object]], Collection[str]]
 Download = Callable[[AppContext, ViewState, Path], Path]  # writes a file in the folder
+MakeLoops = Callable[[AppContext, Run], Sequence[Loop]]  # raises `VitdemoError`
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,8 @@ class ViewData:
 class Feature:
     """Payload functions, tasks, actions, downloads and graphs of a part of the page, by name.
 
-    The name of a graph is that of the payload function whose data it computes.
+    The name of a graph is that of the payload function whose data it computes. The name of loops is
+    that of the task that they replace in a browser.
     """
 
     payloads: Mapping[str, Payload] = field(default_factory=dict)
@@ -52,6 +55,7 @@ class Feature:
     actions: Mapping[str, Action] = field(default_factory=dict)
     downloads: Mapping[str, Download] = field(default_factory=dict)
     graphs: Mapping[str, Graph] = field(default_factory=dict)
+    loops: Mapping[str, MakeLoops] = field(default_factory=dict)
 
 
 def merge_features(features: Iterable[Feature]) -> Feature:

@@ -11,8 +11,8 @@ the operations of one image are recorded for all images. `bridge.fill` and `own_
 outputs into data.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -42,7 +42,7 @@ class Choice:
     """One of `choices` per index of `values`, a scalar or a vector; -1 is left out."""
 
     values: Tensor
-    choices: Sequence[str]
+    choices: Sequence[object]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,15 +77,29 @@ class Constant:
     value: object
 
 
+@dataclass(frozen=True)
+class Inserted:
+    """A value that becomes a new element of a list, before the element of this index."""
+
+    value: object
+
+
+@dataclass(frozen=True, eq=False)
+class Patches:
+    """Patches as a text such as "8.8.3f", the true elements of a bool matrix."""
+
+    values: Tensor
+
+
 @dataclass(frozen=True, eq=False)
 class Hidden:
-    """A tensor that is not part of the payload: see `Graph.changes`."""
+    """A tensor that is not part of the payload: see `Graph.changes` and `Loop`."""
 
     values: Tensor
 
 
 # The fields other than `values` do not depend on the image.
-Output = Numbers | Choice | Positions | Matrices | Pixels | Constant | Hidden
+Output = Numbers | Choice | Positions | Matrices | Pixels | Patches | Constant | Inserted | Hidden
 Outputs = dict[str, Output]
 # Arguments: the model's run, the view state, the model's crop of the image (3, S, S) uint8, and one
 # tensor for each input. A function that also changes controls returns outputs of data and controls.
@@ -193,3 +207,28 @@ class Graph:
     def all_inputs(self) -> list[Input]:
         """The inputs, and those of the graph that changes the image."""
         return [*self.inputs, *(self.changes.inputs if self.changes else ())]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A part of a task as graphs: a browser runs `start`, and repeats `step`.
+
+    The `Hidden` outputs are the values of the loop. `start.compute` returns the first ones.
+    `step.compute` has one more argument, the values by name, and returns the next ones. The values
+    "done", "total" () int64 and "is_finished" () bool are the progress, and `text` describes it.
+
+    The other outputs of the last step are the result. With a `view`, they change the view's data.
+    Without, they are the result of the task. `given` are values of state keys that replace those of
+    the user.
+    """
+
+    text: str
+    start: Graph
+    step: Graph
+    view: str = ""
+    given: Mapping[StateKey, object] = field(default_factory=dict)
+
+
+def hide(values: Mapping[str, Tensor]) -> Outputs:
+    """Return the values of a loop as outputs."""
+    return {name: Hidden(each) for name, each in values.items()}

@@ -4,6 +4,7 @@
     data/graphs/HASH.onnx     a graph
     data/graphs/HASH.bin      weights of one or several graphs of a model, as float16
     data/graphs/inputs.json   crops of the example photos, for the check of `check.js`
+    data/graphs/tasks.json    name of a task -> name of a run -> its loops (see below)
 
 An entry of NAME.json:
 
@@ -20,6 +21,13 @@ An entry of NAME.json:
                               "controls", "kind": str, and the constant fields of the output},
                              ...]}]}
 
+A loop (see `page.graph.Loop`):
+
+    {"text": str, "view": name of a view or "", "given": {state key: value},
+     "start": graph, "step": graph, "changes": graph that changes the image for `step`, or null}
+
+Inputs of the kind "value" are the values of the loop, with the prefix `VALUE` in their names.
+
 All parts of the data that do not depend on the image or on an input are those of the recorded
 answer for the first photo and the inputs' start values. The first input of each graph is the crop
 (3, S, S) uint8 of the image. If there are changes, the second input is the crop of the changed
@@ -29,13 +37,14 @@ because the same content is written only once. The packages onnx and onnxscript 
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -44,10 +53,14 @@ from vitdemo.context import AppContext
 from vitdemo.errors import VitdemoError
 from vitdemo.page import state_keys as keys
 from vitdemo.page.components import hash_name
+from vitdemo.page.feature import MakeLoops
 from vitdemo.page.graph import (
+    Compute,
     Constant,
     Graph,
     Input,
+    Inserted,
+    Loop,
     Matrices,
     Output,
     Outputs,
@@ -60,23 +73,56 @@ from vitdemo.site.states import State
 
 FOLDER = "data/graphs"
 INPUTS = f"{FOLDER}/inputs.json"
+TASKS = "tasks.json"
 CROP, CHANGED_CROP = "crop", "changed_crop"  # inputs of graphs
+VALUE = "value."
 MIN_SHARED_VALUES = 1024  # smaller constants remain in the graph
+CONSTANTS = ("constant", "inserted")  # kinds of outputs without a tensor
 FILTERS = ("bilinear", "bicubic", "lanczos")  # of `pixels.js`
-# torch cannot export a stable sort. Of equal values, TopK of ONNX also returns the first one first.
-# torch cannot export the gradient of a maximum either: it belongs to the element of the maximum.
-DECOMPOSITIONS = {
-    torch.ops.aten.adaptive_max_pool2d_backward.default: lambda gradient, x, indices: (
-        torch.zeros_like(x)
-        .flatten(2)
-        .scatter_add(2, indices.flatten(2), gradient.flatten(2))
-        .view_as(x)
-    ),
-    torch.ops.aten.sort.stable: lambda values, *, stable, dim=-1, descending=False: values.topk(
-        values.shape[dim], dim, largest=descending, sorted=True
-    ),
-}
 Write = Callable[[str, str, bytes], str]  # folder, name, content -> name
+
+
+def compute_pool_gradient(gradient: Tensor, x: Tensor, indices: Tensor) -> Tensor:
+    """Compute the gradient of an adaptive maximum: it belongs to the elements of the maxima."""
+    zeros = torch.zeros_like(x).flatten(2)
+    return zeros.scatter_add(2, indices.flatten(2), gradient.flatten(2)).view_as(x)
+
+
+def compute_input_gradient(
+    gradient: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    bias_sizes: list[int] | None,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    *others: object,
+) -> tuple[Tensor, None, None]:
+    """Compute the gradient of the input of a two-dimensional convolution, not of its weights."""
+    _, _, groups, _ = others
+    rest = [
+        size - ((new - 1) * s - 2 * p + d * (kernel - 1) + 1)
+        for size, new, s, p, d, kernel in zip(
+            *(x.shape[2:], gradient.shape[2:], stride, padding, dilation, weight.shape[2:]),
+            strict=True,
+        )
+    ]  # pixels at the end that the convolution does not read
+    found = F.conv_transpose2d(gradient, weight, None, stride, padding, rest, groups, dilation)
+    return found, None, None
+
+
+def sort_by_topk(
+    values: Tensor, *, stable: bool, dim: int = -1, descending: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Sort with TopK of ONNX, which also returns the first of equal values first."""
+    return values.topk(values.shape[dim], dim, largest=descending, sorted=True)
+
+
+DECOMPOSITIONS = {  # operations that torch cannot export
+    torch.ops.aten.adaptive_max_pool2d_backward.default: compute_pool_gradient,
+    torch.ops.aten.convolution_backward.default: compute_input_gradient,
+    torch.ops.aten.sort.stable: sort_by_topk,
+}
 
 
 class GraphWriter:
@@ -128,14 +174,58 @@ class GraphWriter:
                 self.entries[key] = False
         return self.entries[key]
 
-    def write_graph(self, run: Run, graph: Graph, state: ViewState) -> dict:
-        """Record and write a graph, and return its entry. Raises `VitdemoError`."""
-        size, share, interpolation = graph.get_crop(self.context, run)
+    def describe_loops(self, make_loops: MakeLoops, run: Run) -> list[dict] | None:
+        """Write the loops of a task for `run`, and return their entries.
+
+        Return None if the model does not support the task, or if browsers cannot run it.
+        """
+        try:
+            if can_resize(run):
+                return [self.describe_loop(run, each) for each in make_loops(self.context, run)]
+        except (VitdemoError, torch.onnx.OnnxExporterError):  # see `try_graph`
+            pass
+        return None
+
+    def describe_loop(self, run: Run, loop: Loop) -> dict:
+        state, changes = ViewState(None, run.name, {}), loop.step.changes
+        return {
+            "text": loop.text,
+            "view": loop.view,
+            "given": {key.name: value for key, value in loop.given.items()},
+            "start": self.write_graph(run, loop.start, state),
+            "step": self.write_graph(run, loop.step, state, self.compute_values(run, loop)),
+            "changes": self.try_graph(changes, run, {}) if changes else None,
+        }
+
+    def compute_values(self, run: Run, loop: Loop) -> dict[str, Tensor]:
+        """Return the first values of `loop` for a random image."""
+        tensors = *self.make_crops(run, loop.start).values(), *self.make_samples(run, loop.start)
+        with torch.no_grad():
+            found = loop.start.compute(self.context, run, ViewState(None, run.name, {}), *tensors)
+        return {name: each.values for name, each in found.items()}
+
+    def make_crops(self, run: Run, graph: Graph) -> dict[str, Tensor]:
+        """Return random images by the name of their input."""
+        size, *_ = graph.get_crop(self.context, run)
         crop = torch.randint(256, (3, size, size), dtype=torch.uint8)
-        samples = [each.make_sample(self.context, run) for each in graph.inputs]
-        crops = {CROP: crop} | ({CHANGED_CROP: crop.clone()} if graph.changes else {})
-        tensors = *crops.values(), *samples
+        return {CROP: crop} | ({CHANGED_CROP: crop.clone()} if graph.changes else {})
+
+    def make_samples(self, run: Run, graph: Graph) -> list[Tensor]:
+        return [each.make_sample(self.context, run) for each in graph.inputs]
+
+    def write_graph(
+        self, run: Run, graph: Graph, state: ViewState, values: Mapping[str, Tensor] | None = None
+    ) -> dict:
+        """Record and write a graph, and return its entry. Raises `VitdemoError`.
+
+        `values` are those of a loop, whose step the graph computes.
+        """
+        size, share, interpolation = graph.get_crop(self.context, run)
+        crops, samples = self.make_crops(run, graph), self.make_samples(run, graph)
+        tensors = *crops.values(), *samples, *(values or {}).values()
         compute = partial(graph.compute, self.context, run, state)
+        if values is not None:
+            compute = take_values(compute, [*values])
         with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
             parts = divide_outputs(compute(*tensors))
             recorded = make_fx(
@@ -144,13 +234,14 @@ class GraphWriter:
         recorded.graph.eliminate_dead_code()
         recorded.recompile()
         inputs = [describe_input(run, *pair) for pair in zip(graph.inputs, samples, strict=True)]
+        inputs += [describe_value(name, each) for name, each in (values or {}).items()]
         outputs = [
             describe_output(path, part, each)
             for part, outputs in parts.items()
             for path, each in outputs.items()
         ]
         names = [*crops, *(each["key"] for each in inputs)]
-        results = [name_output(each) for each in outputs if each["kind"] != "constant"]
+        results = [name_output(each) for each in outputs if each["kind"] not in CONSTANTS]
         content, files = self.share_weights(run, export_graph(recorded, tensors, names, results))
         return {
             "run": run.name,
@@ -196,6 +287,16 @@ class GraphWriter:
         }
 
 
+def take_values(compute: Compute, names: Sequence[str]) -> Compute:
+    """Return `compute` with the values of a loop as its last arguments, instead of a mapping."""
+
+    def compute_step(*tensors: Tensor) -> Outputs:
+        count = len(tensors) - len(names)
+        return compute(*tensors[:count], dict(zip(names, tensors[count:], strict=True)))
+
+    return compute_step
+
+
 def can_resize(run: Run) -> bool:
     """Return whether the browser can resize images for `run`."""
     return run.preprocessing.interpolation in FILTERS
@@ -218,7 +319,7 @@ def list_tensors(parts: Mapping[str, Outputs]) -> tuple[Tensor, ...]:
         if isinstance(each, Matrices) and not each.exact
         else each.values.clone()
         for each in found
-        if not isinstance(each, Constant)
+        if not isinstance(each, Constant | Inserted)
     )
 
 
@@ -230,6 +331,12 @@ def describe_input(run: Run, given: Input, sample: Tensor) -> dict:
         choices = given.key.choices
     found["type"] = str(sample.dtype).removeprefix("torch.")
     return found | ({"choices": [*choices]} if choices else {})
+
+
+def describe_value(name: str, sample: Tensor) -> dict:
+    """Return the description of a value of a loop as an input."""
+    found = {"key": f"{VALUE}{name}", "kind": "value", "shape": [*sample.shape]}
+    return found | {"type": str(sample.dtype).removeprefix("torch.")}
 
 
 def describe_output(path: str, part: str, output: Output) -> dict:

@@ -23,12 +23,12 @@ from vitdemo.data import MISSING_DATASET
 from vitdemo.errors import VitdemoError
 from vitdemo.page.bridge import compute_view, describe_depth, list_new_models
 from vitdemo.page.components import ImageFile, NamedFile, hash_name, serialise_payload
-from vitdemo.page.feature import Payload
+from vitdemo.page.feature import MakeLoops, Payload
 from vitdemo.page.graph import Graph
 from vitdemo.page.image_sources import list_photos
 from vitdemo.page.state_keys import IMAGE, MODEL
 from vitdemo.page.view_state import get_needs
-from vitdemo.site.graphs import FOLDER, INPUTS, GraphWriter
+from vitdemo.site.graphs import FOLDER, INPUTS, TASKS, GraphWriter
 from vitdemo.site.states import SAME_STATES, State, StateLister, list_images
 
 Report = Callable[[str, int, int], None]  # name of the view, recorded states, all states
@@ -46,6 +46,7 @@ class Recorder:
     def __init__(self, context: AppContext, folder: Path):
         self.context, self.folder = context, folder
         self.sizes: dict[str, int] = {}  # path -> bytes
+        self.graphs = GraphWriter(context, self.write)
 
     def record(
         self,
@@ -90,8 +91,7 @@ class Recorder:
         report: Report,
     ) -> None:
         """Write the graphs of views, for all recorded states of their payload functions."""
-        writer, image = GraphWriter(self.context, self.write), list_images()[0]
-        lister = StateLister(self.context, starts)
+        image, lister = list_images()[0], StateLister(self.context, starts)
         for name, graph in graphs.items():
             needed = get_needs(payloads[name]).watched
             given = describe_starts(graph) | {IMAGE.name: image}
@@ -100,8 +100,19 @@ class Recorder:
             for i, state in enumerate(states):
                 report(f"graphs of {name}", i, len(states))
                 key = format_state([None if k.name in given else state[k.name] for k in needed])
-                entries[key] = writer.describe_graphs(graph, state)
+                entries[key] = self.graphs.describe_graphs(graph, state)
             self.write(FOLDER, f"{name}.json", orjson.dumps(entries))
+
+    def record_tasks(self, tasks: Mapping[str, MakeLoops], report: Report) -> list[str]:
+        """Write the loops of tasks for each model, and return the names of the written tasks."""
+        runs, entries = self.context.classifier_runs(), {}
+        for name, make_loops in tasks.items():
+            for i, run in enumerate(runs):
+                report(f"graphs of {name}", i, len(runs))
+                if loops := self.graphs.describe_loops(make_loops, run):
+                    entries.setdefault(name, {})[run.name] = loops
+        self.write(FOLDER, TASKS, orjson.dumps(entries))
+        return [*entries]
 
     def record_photos(self) -> dict[str, str]:
         """Write the files of the example photos, which graphs read, and return the paths."""

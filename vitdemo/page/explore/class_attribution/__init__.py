@@ -15,6 +15,8 @@ compute the missing maps and results. The fold *Details* is a separate document.
 checks are therefore computed only if a user opens the fold.
 """
 
+from functools import partial
+
 import gradio as gr
 
 from vitdemo.analyses.class_attribution import (
@@ -40,11 +42,12 @@ from vitdemo.page.bridge import (
 from vitdemo.page.explore.class_attribution.blocks import (
     FILL_LABELS,
     PROBABILITY_DIGITS,
+    describe_method,
     label_fill,
     result_blocks,
     score_payload,
 )
-from vitdemo.page.explore.class_attribution.tensors import GRAPH
+from vitdemo.page.explore.class_attribution.tensors import GRAPH, make_loops
 from vitdemo.page.feature import Feature, PageSetup, Report, ViewData
 from vitdemo.page.gradio_patches import UncheckedDropdown
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
@@ -53,6 +56,7 @@ from vitdemo.runs import Run
 
 VIEW, DETAILS = "class_attribution", "class_attribution_details"
 DETAILS_TITLE = "Details"
+COMPUTING = "Computing slow maps"
 CHOICES = keys.LAYER, keys.EXPLAINED_CLASS, keys.SECOND_CLASS, keys.PATCH_REPLACEMENT
 
 
@@ -123,15 +127,10 @@ def details_payload(context: AppContext, state: ViewState) -> list:
 
 
 def describe_map(maps: ClassAttribution, attribution_map: AttributionMap, fill: str) -> dict:
-    method = attribution_map.method
-    return {
-        "name": method.name,
-        "title": attribution_map.title,
-        "values": blocks_to_json(attribution_map.values, ImageFile),
-        "signed": attribution_map.is_signed,
-        "is_class_specific": method.is_class_specific,
-        "is_best": method.name in maps.best_maps(fill),
-    }
+    method, is_signed = attribution_map.method, attribution_map.is_signed
+    described = describe_method(method, is_signed, maps.best_maps(fill))
+    values = blocks_to_json(attribution_map.values, ImageFile)
+    return described | {"title": attribution_map.title, "values": values}
 
 
 def choose_large_map(maps: ClassAttribution, fill: str) -> str:
@@ -154,7 +153,7 @@ def describe_measurement(maps: ClassAttribution, fill: str) -> dict | None:
 
 def compute_slow_maps(context: AppContext, state: ViewState, report: Report) -> None:
     """Compute the slow maps, then check how they depend on the class and the classifier head."""
-    on_step = add_text(report, "Computing slow maps")
+    on_step = add_text(report, COMPUTING)
     load_class_attribution(context, state, include_slow=True, on_step=on_step)
     on_step = add_text(report, "Testing dependence on class and classifier head")
     load_class_attribution(context, state, include_slow=True, check_slow=True, on_step=on_step)
@@ -167,10 +166,12 @@ def run_faithfulness_test(context: AppContext, state: ViewState, report: Report)
     measure_faithfulness(context, found, image, fill=fill, on_step=on_step)
 
 
+SLOW_TASK, TEST_TASK = f"{VIEW}.slow", f"{VIEW}.faithfulness"
 FEATURE = Feature(
     payloads={VIEW: payload, DETAILS: details_payload},
     graphs={VIEW: GRAPH},
-    tasks={f"{VIEW}.slow": compute_slow_maps, f"{VIEW}.faithfulness": run_faithfulness_test},
+    tasks={SLOW_TASK: compute_slow_maps, TEST_TASK: run_faithfulness_test},
+    loops={SLOW_TASK: partial(make_loops, VIEW, COMPUTING)},
 )
 
 

@@ -1,5 +1,7 @@
 """Scores of the maps of *Why this class?*, and the document *Details*: curves, numbers, texts."""
 
+from collections.abc import Collection
+
 import numpy as np
 
 from vitdemo import figures
@@ -26,7 +28,7 @@ from vitdemo.documents import (
 )
 from vitdemo.documents.maps import describe_peak
 from vitdemo.documents.table import Column, Table
-from vitdemo.explain.attributions import METHODS
+from vitdemo.explain.attributions import METHODS, AttributionMethod
 from vitdemo.explain.faithfulness import (
     CENTRE_BASELINE,
     EDGE_BASELINE,
@@ -137,6 +139,19 @@ def describe_strongest(attribution_map: AttributionMap) -> str:
         return strongest
     opposes = values.flat[np.abs(values).argmax()] < 0
     return f"{strongest} ({'opposes' if opposes else 'supports'} the class)"
+
+
+def describe_method(
+    method: AttributionMethod, is_signed: bool, best: Collection[str]
+) -> dict[str, object]:
+    """Return the data of a map that do not depend on the image. `best` are the best maps."""
+    return {
+        "name": method.name,
+        "title": method.title,
+        "signed": is_signed,
+        "is_class_specific": method.is_class_specific,
+        "is_best": method.name in best,
+    }
 
 
 def score_payload(known: FaithfulnessResult | None) -> dict | None:

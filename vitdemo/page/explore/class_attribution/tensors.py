@@ -1,23 +1,36 @@
 """The tensors of the attribution maps of a class; no values are read, see `page.graph`.
 
-The results of the faithfulness test and of slow maps are left out.
+The results of the faithfulness test are left out. The slow maps are loops.
 """
+
+from collections.abc import Mapping
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from vitdemo.analyses.class_attribution import ATTENTION, list_fast_methods
+from vitdemo.analyses.class_attribution import (
+    ATTENTION,
+    list_fast_methods,
+    list_ranked_methods,
+    load_summaries,
+)
 from vitdemo.context import AppContext
+from vitdemo.explain import faithfulness
+from vitdemo.explain.attributions import AttributionMethod
 from vitdemo.explain.attributions.method import AttributionInput
 from vitdemo.page import state_keys as keys
-from vitdemo.page.explore.class_attribution.blocks import PROBABILITY_DIGITS
+from vitdemo.page.explore.class_attribution.blocks import PROBABILITY_DIGITS, describe_method
 from vitdemo.page.graph import (
     Choice,
     Constant,
     Graph,
+    Inserted,
+    Loop,
     Numbers,
     Outputs,
     Pixels,
+    hide,
     make_class_input,
     make_layer_input,
     select_layer,
@@ -72,3 +85,59 @@ GRAPH = Graph(
     compute_outputs,
     inputs=[make_class_input(keys.EXPLAINED_CLASS), make_layer_input(keys.LAYER)],
 )
+
+
+def compute_start(
+    method: AttributionMethod,
+    context: AppContext,
+    run: Run,
+    state: ViewState,
+    crop: Tensor,
+    target: Tensor,
+) -> Outputs:
+    """Compute the class to explain, and the values before the first step of the slow `method`."""
+    model, images = context.load_model(run), run.preprocessing(crop[None])
+    predicted = model(images)[0, : len(run.classes)].argmax()
+    chosen = torch.where(target < 0, predicted, target)[None]  # (1,)
+    subject = AttributionInput.create(model, images, chosen)
+    return hide({"class": chosen, **method.loop.start(subject)})
+
+
+def compute_step(
+    method: AttributionMethod,
+    changes: Outputs,
+    context: AppContext,
+    run: Run,
+    state: ViewState,
+    crop: Tensor,
+    target: Tensor,
+    values: Mapping[str, Tensor],
+) -> Outputs:
+    """Compute a step of the slow `method`. `changes` are those of the view's data at the end."""
+    model, images = context.load_model(run), run.preprocessing(crop[None])
+    subject = AttributionInput.create(model, images, values["class"])
+    found = {**values, **method.loop.step(subject, values)}
+    place = next(path for path, each in changes.items() if isinstance(each, Inserted))
+    return hide(found) | changes | {f"{place}.values": Numbers(found["map"], VALUE_DIGITS)}
+
+
+def make_loops(view: str, text: str, context: AppContext, run: Run) -> list[Loop]:
+    """Return the slow maps of `run` as loops, in the order in which `view` shows them."""
+    run.require_classes()
+    methods = list_ranked_methods(context, run)
+    slow = [method for method in methods if method.is_slow]
+    fills = faithfulness.supported_fills(context.load_model(run))
+    summary = load_summaries(context, run).get(fills[0])
+    loops = []
+    for method in slow:
+        described = describe_method(method, method.is_signed, summary.best if summary else ())
+        changes: Outputs = {
+            f"maps.{methods.index(method)}": Inserted(described),
+            "has_slow": Constant(method is not slow[-1]),
+            "is_untested": Constant(True),
+        }
+        inputs = [make_class_input(keys.EXPLAINED_CLASS)]
+        start = Graph(partial(compute_start, method), inputs=inputs)
+        step = Graph(partial(compute_step, method, changes), inputs=inputs)
+        loops.append(Loop(text, start, step, view))
+    return loops
