@@ -4,16 +4,16 @@
     python benchmarks/site_graphs.py
 
 The script exports the graphs of all views in `FEATURE.graphs`, for each included model and each
-recorded state of the options, and runs them with ONNX Runtime. The images are the example photos
-and their rotations; the other inputs are random. Float32 outputs may differ by `MAX_DIFFERENCE`,
-float16 outputs by one rounding step, and pixels by one grey level. Other whole numbers, such as
-indices of classes, must be equal.
+recorded state of the options, and the loops of tasks, and runs them with ONNX Runtime. The images
+are the example photos and their rotations; the other inputs are random. Float32 outputs may differ
+by `MAX_DIFFERENCE`, float16 outputs by one rounding step, and pixels by one grey level. Other whole
+numbers, such as indices of classes, must be equal.
 """
 
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +32,7 @@ from vitdemo.data.image_files import (  # noqa: E402
 )
 from vitdemo.data.photos import example_files  # noqa: E402
 from vitdemo.page import FEATURE  # noqa: E402
-from vitdemo.page.graph import Graph, Input  # noqa: E402
+from vitdemo.page.graph import VALUE, Graph, Input, Loop, get_values  # noqa: E402
 from vitdemo.page.state_key import ChoiceKey  # noqa: E402
 from vitdemo.page.state_keys import IMAGE, MODEL  # noqa: E402
 from vitdemo.page.view_state import ViewState, get_needs  # noqa: E402
@@ -42,7 +42,6 @@ from vitdemo.site.graphs import (  # noqa: E402
     CHANGED_CROP,
     CROP,
     FOLDER,
-    GraphWriter,
     divide_outputs,
     list_tensors,
 )
@@ -53,6 +52,8 @@ MAX_DIFFERENCE = 1e-4  # of float32 outputs
 MAX_STEPS = 1  # rounding steps of float16 outputs, plus `MAX_DIFFERENCE`
 MAX_NUMBER = 180  # of an input
 SHARE = 0.2  # of masks
+STEPS = 3  # of a loop
+RunGraph = Callable[[dict[str, np.ndarray]], list[np.ndarray]]
 FLOAT32, FLOAT16, WHOLE = "float32", "float16", "whole numbers"
 
 
@@ -74,6 +75,9 @@ def main() -> None:
                 context, FEATURE.graphs[name], run, state, images, make_runner(file)
             )
             found.setdefault((name, run.name), []).append(differences)
+        for name, run, loop, files in write_loops(context, Path(temporary)):
+            differences = compare_loop(context, loop, run, images, *map(make_runner, files))
+            found.setdefault((name, run.name), []).append(differences)
     for (name, model), rows in found.items():
         cells = [f"{max(row[kind] for row in rows):.1e}" for kind in (FLOAT32, FLOAT16, WHOLE)]
         print(f"| {name} | {model} | {len(rows)} | {' | '.join(cells)} |")
@@ -89,7 +93,7 @@ def list_squares(count: int) -> list[Image.Image]:
 
 def write_graphs(context: AppContext, folder: Path) -> Iterator[tuple[str, Run, ViewState, Path]]:
     """Write each graph to `folder`, and yield its view, run, state and file."""
-    writer = GraphWriter(context, Recorder(context, folder).write)
+    writer = Recorder(context, folder).graphs
     lister, first = StateLister(context, {}), list_images()[0]
     for name, graph in FEATURE.graphs.items():
         needed, seen = get_needs(add_need(FEATURE.payloads[name], MODEL)).watched, set()
@@ -103,7 +107,20 @@ def write_graphs(context: AppContext, folder: Path) -> Iterator[tuple[str, Run, 
                     yield name, run, given, folder / FOLDER / entry["file"]
 
 
-def make_runner(file: Path) -> Callable[[dict[str, np.ndarray]], list[np.ndarray]]:
+def write_loops(
+    context: AppContext, folder: Path
+) -> Iterator[tuple[str, Run, Loop, tuple[Path, Path]]]:
+    """Write each loop to `folder`, and yield its task, run, and the files of start and step."""
+    writer = Recorder(context, folder).graphs
+    for name, make_loops in FEATURE.loops.items():
+        for run in context.classifier_runs():
+            for loop in make_loops(context, run):
+                entry = writer.describe_loop(run, loop)
+                names = (entry[part]["file"] for part in ("start", "step"))
+                yield name, run, loop, tuple(folder / FOLDER / each for each in names)
+
+
+def make_runner(file: Path) -> RunGraph:
     """Return a function that runs the graph in `file` with ONNX Runtime."""
     import onnxruntime
 
@@ -117,7 +134,7 @@ def compare_graph(
     run: Run,
     state: ViewState,
     images: list[Image.Image],
-    run_graph: Callable[[dict[str, np.ndarray]], list[np.ndarray]],
+    run_graph: RunGraph,
 ) -> dict[str, float]:
     """Return the largest difference from Python by kind of output.
 
@@ -127,20 +144,59 @@ def compare_graph(
     largest = dict.fromkeys((FLOAT32, FLOAT16, WHOLE), 0.0)
     generator = torch.Generator().manual_seed(0)
     for i, image in enumerate(images):
-        given = {CROP: crop_image(context, graph, run, image)}
-        if graph.changes:
-            given[CHANGED_CROP] = crop_image(context, graph, run, images[i - 1])
+        given = crop_images(context, graph, run, image, images[i - 1])
         for each in graph.inputs:
             given[each.key.name] = draw_input(each, context, run, generator)
         with torch.no_grad():
             found = graph.compute(context, run, state, *given.values())
         actual = run_graph({name: tensor.numpy() for name, tensor in given.items()})
-        for wanted, got in zip(list_tensors(divide_outputs(found)), actual, strict=True):
-            kind, difference, limit = measure_difference(got, wanted.numpy())
-            if not difference <= limit:
-                raise ValueError(f"an output of {run.name} differs by {difference:.1e}")
-            largest[kind] = max(largest[kind], difference)
+        add_differences(largest, run, list_tensors(divide_outputs(found)), actual)
     return largest
+
+
+def compare_loop(
+    context: AppContext,
+    loop: Loop,
+    run: Run,
+    images: list[Image.Image],
+    run_start: RunGraph,
+    run_step: RunGraph,
+) -> dict[str, float]:
+    """Compare the start and `STEPS` steps of a loop, as `compare_graph` does for a graph."""
+    largest = dict.fromkeys((FLOAT32, FLOAT16, WHOLE), 0.0)
+    state, generator = ViewState(None, run.name, {}), torch.Generator().manual_seed(0)
+    for i, image in enumerate(images):
+        inputs = {e.key.name: draw_input(e, context, run, generator) for e in loop.start.inputs}
+        values = None
+        for graph, run_graph in [(loop.start, run_start), *STEPS * [(loop.step, run_step)]]:
+            given = crop_images(context, graph, run, image, images[i - 1]) | inputs
+            tensors = [*given.values(), *([] if values is None else [values])]
+            named = {f"{VALUE}{name}": each for name, each in (values or {}).items()}
+            with torch.no_grad():
+                found = graph.compute(context, run, state, *tensors)
+            actual = run_graph({name: each.numpy() for name, each in (given | named).items()})
+            add_differences(largest, run, list_tensors(divide_outputs(found)), actual)
+            values = get_values(found)
+    return largest
+
+
+def add_differences(
+    largest: dict[str, float], run: Run, expected: Iterable[torch.Tensor], actual: list[np.ndarray]
+) -> None:
+    """Add the differences of outputs to `largest`. Raises `ValueError` as `compare_graph`."""
+    for wanted, got in zip(expected, actual, strict=True):
+        kind, difference, limit = measure_difference(got, wanted.numpy())
+        if not difference <= limit:
+            raise ValueError(f"an output of {run.name} differs by {difference:.1e}")
+        largest[kind] = max(largest[kind], difference)
+
+
+def crop_images(
+    context: AppContext, graph: Graph, run: Run, image: Image.Image, changed: Image.Image
+) -> dict[str, torch.Tensor]:
+    """Return the images that `graph` receives, by the name of the input."""
+    shown = {CROP: image} | ({CHANGED_CROP: changed} if graph.changes else {})
+    return {name: crop_image(context, graph, run, each) for name, each in shown.items()}
 
 
 def crop_image(context: AppContext, graph: Graph, run: Run, image: Image.Image) -> torch.Tensor:

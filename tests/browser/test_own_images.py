@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -14,9 +15,9 @@ from tests.browser.test_static_site import site_url as site_url
 from tests.browser.test_static_site import wait_for_views
 from vitdemo.data.image_files import crop_and_resize, crop_visible_square
 from vitdemo.page import FEATURE, image_sources
-from vitdemo.page.bridge import ImageFile
+from vitdemo.page.bridge import ImageFile, compute_view
 from vitdemo.page.explore.perturbation import presets
-from vitdemo.page.view_state import get_needs
+from vitdemo.page.view_state import get_needs, parse_view_state
 from vitdemo.site.record import Recorder
 
 POSITION = 0.3  # of the square
@@ -45,6 +46,19 @@ JS_ANSWER = """async ([name, model, picture, at, chosen]) => {
   }
   const { key: _, ...answer } = JSON.parse(text).views[name];
   return read(answer);
+}"""
+# Runs a task for an image, and returns its number of messages, its last message, and the answer of the view `name`.
+JS_TASK = """async ([task, name, model, picture, at]) => {
+  const { find, start, upload } = await import("vitdemo/site/recorded.js");
+  const { description } = JSON.parse(document.querySelector("#site").textContent);
+  const bytes = Uint8Array.from(atob(picture), (letter) => letter.charCodeAt(0));
+  const { path } = await upload(new File([bytes], "own.png", { type: "image/png" }));
+  const state = { ...vitdemo.store.state, image: { source: "own", path, at }, model };
+  let [count, last] = [0, null];
+  for await (const { text } of start({ id: 1, task, state })) [count, last] = [count + 1, JSON.parse(text)];
+  const values = description.needs[name].map((key) => state[key] ?? vitdemo.store.keys[key].start);
+  const { data } = await find(name, JSON.stringify([0, ...values]));
+  return [count, last, data];
 }"""
 JS_CROP = """async ([text, width, height, at, size, crop, interpolation]) => {
   const { cropAndResize, findSquare, limitSquare } =
@@ -184,6 +198,72 @@ def test_data_of_an_own_image_are_those_of_the_payload_function(
         assert_same(actual, expected)
 
 
+def run_in_python(context, task: str, name: str, model: str, content: bytes, folder):
+    """Return the result of a task, and the data of the view `name` after it."""
+    (folder / "own.png").write_bytes(content)
+    image = {"source": "own", "path": str(folder / "own.png"), "at": POSITION}
+    state = parse_view_state({"image": image, "model": model})
+    result = FEATURE.tasks[task](context, state, lambda *progress: None)
+    return result, compute_view(FEATURE.payloads[name], context, {"image": image, "model": model})
+
+
+@pytest.mark.parametrize("model", ["vit", "timm", "resnet"])
+def test_slow_maps_of_an_own_image_are_those_of_python(
+    open_site, shown, monkeypatch, tmp_path, model
+):
+    monkeypatch.setattr(image_sources, "are_uploads", lambda paths: True)
+    task, name, content = (
+        "class_attribution.slow",
+        "class_attribution",
+        encode(make_picture(90, 90)),
+    )
+    picture = base64.b64encode(content).decode()
+    count, last, actual = open_site().evaluate(JS_TASK, [task, name, model, picture, POSITION])
+    assert count > 10 and last == {"id": 1, "end": True, "data": None, "error": None}
+    expected = run_in_python(shown, task, name, model, content, tmp_path)[1]["data"]
+    names = [each["name"] for each in expected["maps"]]
+    assert [each["name"] for each in actual["maps"]] == names
+    assert {"occlusion", "integrated_gradients"} < {*names}
+    for found, wanted in zip(actual["maps"], expected["maps"], strict=True):
+        assert found["values"] == pytest.approx(np.array(wanted["values"]), abs=2e-4)
+        assert {**found, "values": 0} == {**wanted, "values": 0}
+    assert (actual["has_slow"], actual["is_untested"]) == (False, True)
+
+
+@pytest.mark.parametrize("model", ["vit", "resnet"])
+def test_the_search_for_an_own_image_finds_the_patches_of_python(
+    open_site, shown, monkeypatch, tmp_path, model
+):
+    monkeypatch.setattr(image_sources, "are_uploads", lambda paths: True)
+    task, name, content = "fewest_patches", "changed_predictions", encode(make_picture(90, 90))
+    picture = base64.b64encode(content).decode()
+    _, last, _ = open_site().evaluate(JS_TASK, [task, name, model, picture, POSITION])
+    expected, _ = run_in_python(shown, task, name, model, content, tmp_path)
+    assert last["data"].pop("probability") == pytest.approx(expected.pop("probability"), abs=1e-3)
+    assert last["data"] == expected
+
+
+def test_tasks_of_an_own_photo_show_progress_and_results(open_site):
+    page = open_site("model=vit&section=class-attribution")
+    wait_for_views(page)
+    choose_photo(page, encode(make_picture(120, 80)))
+    expect(page.locator("#picture .about")).to_contain_text("Your photo")
+    maps = page.locator("#attribution-maps .small button")
+    wait_for_views(page)
+    count = maps.count()
+    page.get_by_role("button", name="Compute slow maps").click()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("button", name="Compute slow maps")).to_be_enabled()
+    page.get_by_role("button", name="Compute slow maps").click()
+    expect(maps).to_have_count(count + 2)
+    expect(page.get_by_role("button", name="Compute slow maps")).to_be_hidden()
+    page.get_by_role("tab", name="Fool the model").click()
+    page.get_by_role("button", name="Find fewest").click()
+    expect(page.locator("#hands-answers .message")).to_contain_text(
+        re.compile("ound in [0-9,]+ tested")
+    )
+
+
 CROPS = [
     ((300, 200), 0.5, 64, 1.0, "bicubic"),
     ((1300, 1500), 0.3, 64, 0.9, "bicubic"),  # first reduced to 1024 pixels
@@ -256,8 +336,11 @@ def test_states_of_example_photos_that_are_not_recorded_are_computed(open_site):
     other = "frog" if recorded != "frog" else "ship"
     page.locator("#explained-class select").select_option(other)
     expect(question).to_contain_text(f"Why {other}?")
-    for text in ("Test faithfulness", "Compute slow maps"):  # need Python
-        expect(page.get_by_role("button", name=text)).to_be_hidden()
+    expect(page.get_by_role("button", name="Test faithfulness")).to_be_hidden()  # needs Python
+    maps = page.locator("#attribution-maps .small button")
+    count = maps.count()
+    page.get_by_role("button", name="Compute slow maps").click()
+    expect(maps).to_have_count(count + 2)
 
 
 def test_a_removed_patch_changes_the_predictions(open_site):
@@ -271,7 +354,6 @@ def test_a_removed_patch_changes_the_predictions(open_site):
     expect(page.locator("#hands-answers .score")).to_contain_text("2 of 64")
     page.evaluate("vitdemo.store.set({ removed: '8.8.ffffffff' })")
     expect(shares).not_to_have_text(before, use_inner_text=True)
-    expect(page.get_by_role("button", name="Find fewest")).to_be_hidden()
 
 
 def test_a_file_that_is_no_image_keeps_the_photo(open_site):

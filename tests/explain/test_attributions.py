@@ -41,6 +41,7 @@ from vitdemo.explain.attributions import (
     contrast_many,
     integrated_gradients,
 )
+from vitdemo.explain.attributions.method import AttributionInput
 from vitdemo.explain.faithfulness.baselines import rank_by_value
 from vitdemo.explain.logit_attribution import compute_contributions, mean_token_norms
 from vitdemo.explain.logit_lens import apply_logit_lens
@@ -382,6 +383,29 @@ def test_cells_support_an_indivisible_image_size():
     assert counts.sum() == 100 and counts.min() >= 1
     ones = images.new_ones(1, 10, 10)
     assert torch.equal(attributions.sum_over_cells(ones, (8, 8))[0], counts.view(8, 8).double())
+
+
+def test_slow_methods_are_loops():
+    assert all(bool(method.loop) == method.is_slow for method in METHODS.values())
+
+
+@pytest.mark.parametrize("family", ["vit", "convolutional"])
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.is_slow])
+def test_a_loop_computes_the_map_of_its_method(family, name):
+    model = (
+        build_convolutional() if family == "convolutional" else build_kind("registers")
+    ).float()
+    images = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(3))
+    subject = AttributionInput.create(model, images, torch.tensor([1]), path_steps=(8, 16, 32))
+    loop = METHODS[name].loop
+    with torch.no_grad():
+        values, done = loop.start(subject), [0]
+        while not values["is_finished"]:
+            values = loop.step(subject, values)
+            done.append(int(values["done"]))
+    (expected,) = METHODS[name].compute(subject)
+    torch.testing.assert_close(values["map"], expected, rtol=1e-4, atol=1e-6)
+    assert done[-1] == values["total"]
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "convolutional"])

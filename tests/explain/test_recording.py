@@ -30,7 +30,7 @@ from vitdemo.explain.forward_pass import run_forward, trace
 from vitdemo.explain.logit_attribution import compute_contributions
 from vitdemo.explain.qkv import compute_qkv
 
-# Of Integrated Gradients, only one step is recorded; the caller repeats it.
+# Of Integrated Gradients, only one step is recorded, which a loop repeats.
 ATTRIBUTIONS = [
     *((VIT, name) for name in METHODS if name != "integrated_gradients"),
     (CONVNET, "grad_cam"),

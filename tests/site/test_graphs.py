@@ -14,7 +14,7 @@ from vitdemo.page import FEATURE
 from vitdemo.page.state_keys import IMAGE, MODEL
 from vitdemo.page.view_state import ViewState, get_needs
 from vitdemo.site.export import add_need
-from vitdemo.site.graphs import CROP, FOLDER, GraphWriter
+from vitdemo.site.graphs import CROP, FOLDER, TASKS
 from vitdemo.site.record import Recorder
 
 onnx_reference = pytest.importorskip("onnx.reference")
@@ -55,6 +55,19 @@ def test_a_graph_equals_its_function(shown, exported_site, name):
     assert largest["whole numbers"] <= (name == ROUNDED)
 
 
+@pytest.mark.parametrize("task", [*FEATURE.loops])
+def test_steps_of_a_task_equal_their_functions(shown, exported_site, task):
+    run, images = shown.find_run("vit"), site_graphs.list_squares(2)
+    folder = exported_site / FOLDER
+    entries = json.loads((folder / TASKS).read_bytes())[task]
+    assert {*entries} == {"vit", "timm", "resnet"}
+    loops = FEATURE.loops[task](shown, run)
+    for loop, entry in zip(loops, entries["vit"], strict=True):
+        runners = [make_runner(folder / entry[part]["file"]) for part in ("start", "step")]
+        largest = site_graphs.compare_loop(shown, loop, run, images, *runners)
+        assert not largest["whole numbers"] and largest["float32"]
+
+
 def test_another_result_is_reported(shown, exported_site):
     state, file = read_graph(exported_site, "predictions", "vit")
     run_graph = make_runner(file)
@@ -69,7 +82,7 @@ def test_another_result_is_reported(shown, exported_site):
 def test_a_model_with_a_maximum_has_attribution_maps(tmp_path):
     make_run(tmp_path / "runs" / "convnet", CONVNET)
     context = make_context(tmp_path / "runs")
-    writer = GraphWriter(context, Recorder(context, tmp_path).write)
+    writer = Recorder(context, tmp_path).graphs
     name, graph = "class_attribution", FEATURE.graphs["class_attribution"]
     keys = get_needs(FEATURE.payloads[name]).watched
     state = {key.name: key.start for key in keys} | {MODEL.name: "convnet"}

@@ -25,6 +25,8 @@ from vitdemo.page.state_key import ChoiceKey, FlagKey, StateKey
 from vitdemo.page.state_keys import IMAGE
 from vitdemo.runs import Run
 
+VALUE = "value."  # first part of the paths of the values of a loop
+
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
@@ -213,7 +215,7 @@ class Graph:
 class Loop:
     """A part of a task as graphs: a browser runs `start`, and repeats `step`.
 
-    The `Hidden` outputs are the values of the loop. `start.compute` returns the first ones.
+    The outputs of `hide` are the values of the loop. `start.compute` returns the first ones.
     `step.compute` has one more argument, the values by name, and returns the next ones. The values
     "done", "total" () int64 and "is_finished" () bool are the progress, and `text` describes it.
 
@@ -231,4 +233,10 @@ class Loop:
 
 def hide(values: Mapping[str, Tensor]) -> Outputs:
     """Return the values of a loop as outputs."""
-    return {name: Hidden(each) for name, each in values.items()}
+    return {f"{VALUE}{name}": Hidden(each) for name, each in values.items()}
+
+
+def get_values(outputs: Outputs) -> dict[str, Tensor]:
+    """Return the values of a loop among the outputs of its graph."""
+    found = {name: each for name, each in outputs.items() if name.startswith(VALUE)}
+    return {name.removeprefix(VALUE): each.values for name, each in found.items()}

@@ -55,6 +55,7 @@ from vitdemo.page import state_keys as keys
 from vitdemo.page.components import hash_name
 from vitdemo.page.feature import MakeLoops
 from vitdemo.page.graph import (
+    VALUE,
     Compute,
     Constant,
     Graph,
@@ -65,6 +66,7 @@ from vitdemo.page.graph import (
     Output,
     Outputs,
     get_run_crop,
+    get_values,
 )
 from vitdemo.page.image_sources import list_photos
 from vitdemo.page.view_state import ViewState
@@ -75,7 +77,6 @@ FOLDER = "data/graphs"
 INPUTS = f"{FOLDER}/inputs.json"
 TASKS = "tasks.json"
 CROP, CHANGED_CROP = "crop", "changed_crop"  # inputs of graphs
-VALUE = "value."
 MIN_SHARED_VALUES = 1024  # smaller constants remain in the graph
 CONSTANTS = ("constant", "inserted")  # kinds of outputs without a tensor
 FILTERS = ("bilinear", "bicubic", "lanczos")  # of `pixels.js`
@@ -202,7 +203,7 @@ class GraphWriter:
         tensors = *self.make_crops(run, loop.start).values(), *self.make_samples(run, loop.start)
         with torch.no_grad():
             found = loop.start.compute(self.context, run, ViewState(None, run.name, {}), *tensors)
-        return {name: each.values for name, each in found.items()}
+        return get_values(found)
 
     def make_crops(self, run: Run, graph: Graph) -> dict[str, Tensor]:
         """Return random images by the name of their input."""

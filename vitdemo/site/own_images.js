@@ -1,6 +1,6 @@
 // The data of views that graphs compute in this browser: see graphs.py. They show the user's own images, and states of the
 // example photos that were not recorded.
-import { decode } from "../page/explore/perturbation/changes.js";
+import { decode, encode } from "../page/explore/perturbation/changes.js";
 import { locate, openFiles, startModuleWorker } from "./files.js";
 import { showProgress } from "./progress.js";
 
@@ -143,6 +143,11 @@ function arrangeValues(shape, data, convert) {
 
 const roundTo = (value, digits) => Math.round(value * 10 ** digits) / 10 ** digits;
 
+function writePatches({ shape, data }) {
+  const cells = [...data].flatMap((isTrue, i) => isTrue ? [i] : []);
+  return encode(cells, shape);
+}
+
 // Elements [row, column], from 1, of the true elements of a matrix.
 function listPositions({ shape: [, columns], data }) {
   const found = [...data].flatMap((isTrue, i) => isTrue ? [i] : []);
@@ -164,20 +169,22 @@ const writers = {
     return arrangeValues(shape, data, (index) => choices[Number(index)]);
   },
   positions: (_, output) => listPositions(output),
+  patches: (_, output) => writePatches(output),
   matrices: (urls, output, _, before) => makeMatrixFiles(urls, output, before),
   pixels: (urls, output) => makePicture(urls, output),
 };
 const HIDDEN = "hidden"; // kind of an output for other graphs
 
-// Write the outputs of a graph into a copy of the recorded answer, or of the data of one model.
-async function fill(answer, urls, { outputs }, found) {
+// Write the outputs of a graph into a copy of an answer, or of the data of one model.
+export async function fill(answer, urls, { outputs }, found) {
   const filled = structuredClone(answer);
   for (const [i, { part, path, kind, ...constants }] of outputs.entries()) {
     if (kind === HIDDEN) continue;
     const names = [part, ...path.split(".")];
     const last = names.pop();
     const place = names.reduce((each, name) => each[name], filled);
-    place[last] = await writers[kind](urls, found[i], constants, place[last]);
+    if (kind === "inserted") place.splice(Number(last), 0, structuredClone(constants.value));
+    else place[last] = await writers[kind](urls, found[i], constants, place[last]);
   }
   return filled;
 }
@@ -204,6 +211,7 @@ const encoders = {
   heads: encodeHeads,
   patches: encodePatches,
   photo: ({ choices }, { source, photo }) => [choices.indexOf(photo ?? source)],
+  value: (_, values) => values, // of a loop, see tasks.js
 };
 
 const encodeInputs = ({ inputs }, values) =>
@@ -214,8 +222,9 @@ const encodeInputs = ({ inputs }, values) =>
     data: encoders[kind]({ shape, ...constants }, values[key]),
   }));
 
-// Run a graph of the `entry` for an image. The graph `changes` of the entry changes the image before.
-async function runGraph(graph, { changes }, { path, at }, values) {
+// Run a graph of the `entry` for an image, and return its outputs. The graph `changes` of the entry changes the image before.
+// Raises `Error` with a sentence.
+export async function runGraph(graph, { changes }, { path, at }, values) {
   const graphs = changes ? [graph, changes] : [graph];
   const names = graphs.flatMap(({ file, weights }) => [file, ...Object.keys(weights)]);
   const files = await openFiles([...RUNTIME, ...names.map((name) => `data/graphs/${name}`)]);

@@ -2,6 +2,7 @@
 import { parsePayload } from "../page/store.js";
 import { locate } from "./files.js";
 import * as ownImages from "./own_images.js";
+import * as tasks from "./tasks.js";
 
 const NOT_RECORDED =
   "This site contains only recorded results, and not this one. The full version of vitdemo computes it.";
@@ -93,8 +94,10 @@ export async function find(name, key) {
     const [, ...values] = JSON.parse(key);
     if (name === "image_input" && values.at(-1)) return await findImage(...values);
     const isOwn = values.some(ownImages.isOwn);
-    return (!isOwn && await findRecorded(name, values)) || await findComputed(name, values) ||
-      { error: NOT_RECORDED };
+    const found = (!isOwn && await findRecorded(name, values)) || await findComputed(name, values);
+    if (!found) return { error: NOT_RECORDED };
+    const state = Object.fromEntries(description.needs[name].map((key, i) => [key, values[i]]));
+    return await tasks.addResults(name, state, found);
   } catch {
     return { error: NOT_LOADED };
   }
@@ -122,13 +125,28 @@ export async function ask({ id, state, views }) {
   return { text: JSON.stringify(answer), files: [] };
 }
 
-const makeRefusal = (id, fields) => ({
-  text: JSON.stringify({ id, error: NOT_RECORDED, ...fields }),
+export const act = ({ id }) => ({
+  text: JSON.stringify({ id, error: NOT_RECORDED, views: {} }),
   files: [],
 });
 
-export const act = ({ id }) => makeRefusal(id, { views: {} });
-
-export async function* start({ id }) {
-  yield makeRefusal(id, { end: true, data: null });
+async function* runTask({ id, task, state }) {
+  const loops = (await load("data/graphs/tasks.json"))[task]?.[state.model];
+  if (!loops) return yield { end: true, data: null, error: NOT_RECORDED };
+  const { image } = state;
+  const path = ownImages.isOwn(image) ? image.path : await ownImages.openPhoto(image, photos[image.source]);
+  yield* tasks.runTask(id, loops, { ...image, path }, state);
 }
+
+// Yield the messages of a task.
+export async function* start(request) {
+  const { id } = request;
+  const makeMessage = (message) => ({ text: JSON.stringify({ id, ...message }), files: [] });
+  try {
+    for await (const message of runTask(request)) yield makeMessage(message);
+  } catch (error) {
+    yield makeMessage({ end: true, data: null, error: error.message });
+  }
+}
+
+export const cancel = ({ id }) => tasks.stopTask(id);

@@ -16,8 +16,9 @@ from vitdemo.data.perturb.changes import (
 )
 from vitdemo.errors import RunError
 from vitdemo.explain import attention, norms
-from vitdemo.page.bridge import load_square
+from vitdemo.page.bridge import fill, load_square
 from vitdemo.page.explore.perturbation import image, order, predictions, presets, search
+from vitdemo.page.graph import get_values
 from vitdemo.page.image_sources import ImageRequest
 from vitdemo.page.view_state import ViewState
 
@@ -201,6 +202,24 @@ def test_search_reports_its_passes_and_can_be_stopped(shown):
     with pytest.raises(InterruptedError):
         search.find_fewest(shown, make_state(noise=3, patches="4"), report)
     assert steps[0] == (1, 2000, "Searching") and steps[2][0] > steps[1][0]
+
+
+@pytest.mark.parametrize("model", ["vit", "timm", "resnet"])
+def test_the_loop_of_the_search_finds_the_same_patches(shown, model):
+    """The steps that a browser repeats give the result of the task."""
+    run, state = shown.find_run(model), make_state(model)
+    (loop,) = search.make_loops(shown, run)
+    expected = search.find_fewest(shown, state, report_nothing)
+    canvas = image.load_canvas(shown, state)
+    crops = [shown.prepare_input(run.preprocessing, load_square(shown, state.image))[0], canvas]
+    crop, canvas = (torch.from_numpy(np.array(each)).permute(2, 0, 1) for each in crops)
+    with torch.no_grad():
+        found = loop.start.compute(shown, run, state, crop)
+        while not (values := get_values(found)).get("is_finished"):
+            found = loop.step.compute(shown, run, state, canvas, canvas, values)
+    result = fill({}, found)
+    assert result.pop("probability") == pytest.approx(expected.pop("probability"), abs=1e-3)
+    assert result == expected
 
 
 def test_search_refuses_models_whose_prediction_cannot_change(tmp_path):
