@@ -174,7 +174,8 @@ def compare_loop(
             named = {f"{VALUE}{name}": each for name, each in (values or {}).items()}
             with torch.no_grad():
                 found = graph.compute(context, run, state, *tensors)
-            actual = run_graph({name: each.numpy() for name, each in (given | named).items()})
+            copies = {name: each.numpy() for name, each in (given | named).items()}
+            actual = run_graph(copies)
             add_differences(largest, run, list_tensors(divide_outputs(found)), actual)
             values = get_values(found)
     return largest

@@ -119,10 +119,18 @@ def sort_by_topk(
     return values.topk(values.shape[dim], dim, largest=descending, sorted=True)
 
 
-DECOMPOSITIONS = {  # operations that torch cannot export
+def choose_flags(condition: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """Compute `torch.where` of bool tensors, which ONNX Runtime Web does not have."""
+    if first.dtype != torch.bool or second.dtype != torch.bool:
+        return NotImplemented
+    return (condition & first) | (~condition & second)
+
+
+DECOMPOSITIONS = {  # operations that torch cannot export, or that browsers cannot run
     torch.ops.aten.adaptive_max_pool2d_backward.default: compute_pool_gradient,
     torch.ops.aten.convolution_backward.default: compute_input_gradient,
     torch.ops.aten.sort.stable: sort_by_topk,
+    torch.ops.aten.where.self: choose_flags,
 }
 
 
@@ -223,7 +231,8 @@ class GraphWriter:
         """
         size, share, interpolation = graph.get_crop(self.context, run)
         crops, samples = self.make_crops(run, graph), self.make_samples(run, graph)
-        tensors = *crops.values(), *samples, *(values or {}).values()
+        # `make_fx` would record two inputs that are one tensor as the same input.
+        tensors = *crops.values(), *samples, *(each.clone() for each in (values or {}).values())
         compute = partial(graph.compute, self.context, run, state)
         if values is not None:
             compute = take_values(compute, [*values])

@@ -14,7 +14,7 @@ results. URLs are relative to the document.
 import hashlib
 import io
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from PIL import Image, ImageOps
@@ -115,12 +115,7 @@ def find_first(folder: Path, indexes: Iterable[str], model: str) -> set[str]:
             continue
         content = json.loads((folder / name).read_bytes())
         if name.startswith(f"{FOLDER}/"):
-            graphs = [
-                graph
-                for entry in content.values()
-                for graph in (*entry["graphs"], entry.get("changes"))
-                if graph and graph["run"] == model
-            ]
+            graphs = [each for each in iter_graphs(content) if each["run"] == model]
             names = [each for graph in graphs for each in (graph["file"], *graph["weights"])]
             files |= {f"{FOLDER}/{each}" for each in names}
         else:
@@ -133,3 +128,12 @@ def find_first(folder: Path, indexes: Iterable[str], model: str) -> set[str]:
     for name in answers:
         files |= {each["url"] for each in json.loads((folder / name).read_bytes())["files"]}
     return answers | files
+
+
+def iter_graphs(value: object) -> Iterator[dict]:
+    """Yield all entries of graphs (see `graphs.py`) in parsed JSON."""
+    if isinstance(value, dict) and {"run", "file", "weights"} <= value.keys():
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from iter_graphs(each)
