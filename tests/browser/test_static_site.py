@@ -58,7 +58,7 @@ def remove_graphs(route: Route) -> None:
 def wait_for_views(page: Page) -> None:
     """Wait until all visible views are drawn."""
     page.wait_for_function(
-        """() => [...document.querySelectorAll("[data-view]")].every((each) =>
+        """() => window.vitdemo && [...document.querySelectorAll("[data-view]")].every((each) =>
             !each.getClientRects().length || (!each.dataset.empty && each.ariaBusy !== "true"))"""
     )
 
