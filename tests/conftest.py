@@ -17,6 +17,7 @@ from tests.support.factories import (
     TEST_COUNTS,
     TIMM,
     TINY_RECIPE,
+    TRUTH_FOLDER,
     VIT,
     make_context,
     make_run,
@@ -191,4 +192,5 @@ def shown(shown_runs) -> AppContext:
 @pytest.fixture(scope="session")
 def shipped() -> AppContext:
     """AppContext of the included models; tests must not change it."""
-    return make_context(Path(__file__).parents[1] / "assets" / "runs")
+    runs = Path(__file__).parents[1] / "assets" / "runs"
+    return make_context(runs, truth_root=TRUTH_FOLDER)

@@ -18,6 +18,7 @@ from vitdemo import notebook
 from vitdemo.analyses.activation_patching import compute_patching, load_image_pair
 from vitdemo.analyses.class_attribution import compute_class_attribution, measure_faithfulness
 from vitdemo.context import AppContext
+from vitdemo.data.ground_truth import make_ground_truth_image
 from vitdemo.errors import ImageError, VitdemoError
 from vitdemo.explain.norms import head_norms, norms_to_weights, summed_head_norms
 from vitdemo.installation import included_folder
@@ -206,10 +207,23 @@ def test_written_code_names_image_and_model(context):
     included = AppContext([included_folder("runs")], None, torch.device("cpu"))
     state = ViewState(ImageRequest("photo:cat"), "vit-scratch")
     assert "vitdemo.trace('vit-scratch', image)" in write_code(included, state)
+    truth = make_context(truth_root=included_folder("ground_truth"))
+    code = write_code(truth, ViewState(ImageRequest("truth:one-mark:3"), "one-mark"))
+    assert "image = make_ground_truth_image('one-mark', 3).image" in code
+    assert "vitdemo.trace('one-mark', image)" in code
     opened = replace(create_timm_run("timm:test_vit", pretrained=False), is_downloaded=True)
     others = AppContext([], None, torch.device("cpu"), timm_models=[opened])
     state = ViewState(ImageRequest("photo:cat"), opened.name)
     assert "vitdemo.trace('timm:test_vit', image)" in write_code(others, state)
+
+
+def test_ground_truth_measures_every_method():
+    found = vitdemo.ground_truth("one-mark", images=2)
+    assert found.images == 2 and found.accuracy == 1
+    image = make_ground_truth_image("one-mark", 0).image
+    assert {*vitdemo.attribute("one-mark", image)} == {*found.shares}
+    with pytest.raises(ValueError, match="'none': choose one of one-mark"):
+        vitdemo.ground_truth("none")
 
 
 def test_data_cannot_close_their_script_element():

@@ -57,6 +57,8 @@ class AppContext:
 
     If `data_root` is None, the default folder is used. `timm_models` are listed with the runs.
     `get_session_id` returns the id of the session that makes the current request, or None.
+    `ground_truth_root` contains the models of `vitdemo.data.ground_truth`, which have other classes
+    than all other models. Therefore, only `ground_truth_runs` and `find_run` return them.
     """
 
     def __init__(
@@ -66,7 +68,9 @@ class AppContext:
         device: torch.device,
         timm_models: Sequence[TimmRun] = (),
         get_session_id: Callable[[], str | None] = lambda: None,
+        ground_truth_root: Path | None = None,
     ):
+        self.ground_truth_root = ground_truth_root
         self.sessions = Sessions(get_session_id)
         # Third-party models that are listed with the runs, and users' test sets.
         self.timm_models = OwnedItems(self.sessions, lambda run: run.path, timm_models)
@@ -138,10 +142,16 @@ class AppContext:
             raise result.with_traceback(None)
         return result
 
+    def ground_truth_runs(self) -> list[Run]:
+        """Return the models of the ground truth tasks; the name of a model is its task's name."""
+        if self.ground_truth_root is None:
+            return []
+        return runs.find_runs(self.ground_truth_root, read=self._read_if_changed)[0]
+
     def find_run(self, name: str) -> Run:
-        """Return the run or timm model `name`. Raises `RunError` if the name is unknown."""
+        """Return the run or model `name`. Raises `RunError` if the name is unknown."""
         found, _ = self.list_runs_and_models()
-        for run in found:
+        for run in [*found, *self.ground_truth_runs()]:
             if run.name == name:
                 return run
         choices = ", ".join(run.name for run in found)

@@ -7,9 +7,9 @@
     view.save("cat.html")  # the same view as a file that needs no network
 
 `trace`, `rollout`, `attribute`, `faithfulness`, `fewest_patches` and `patching` return results for
-the same model and image. The `model` is the name of an included run, the folder of a run, or an
-address as in docs/models-and-api.md. The `image` is a file, a Pillow image, or an array (height,
-width, 3) uint8.
+the same model and image. `ground_truth` tests attribution maps on images with a known answer. The
+`model` is the name of an included model, the folder of a run, or an address as in
+docs/models-and-api.md. The `image` is a file, a Pillow image, or an array (height, width, 3) uint8.
 
 Letters: L layers, H heads, N tokens.
 """
@@ -34,8 +34,10 @@ from vitdemo.analyses.class_attribution import (
     measure_faithfulness,
 )
 from vitdemo.analyses.fewest_patches import search_fewest_patches
+from vitdemo.analyses.ground_truth import ShareSummary, measure_shares
 from vitdemo.analyses.perturbation import make_canvas
 from vitdemo.context import AppContext
+from vitdemo.data.ground_truth import TASKS
 from vitdemo.data.image_files import convert_image, crop_visible_square, load_image
 from vitdemo.errors import ImageError
 from vitdemo.explain.image_trace import ImageTrace
@@ -160,6 +162,20 @@ def patching(model: str, image: ImageSource, other: ImageSource) -> PatchingResu
     return compute_patching(context, pair)
 
 
+def ground_truth(task: str, images: int = 20) -> ShareSummary:
+    """Measure each attribution method on `images` ground truth images of a task.
+
+    The class of these images depends only on planted marks. The task is "one-mark" or "two-marks".
+    `shares` contains, by method, the mean fraction of a map's positive weight on the marks, with a
+    95% bootstrap interval over the images. A uniform map has the fraction `chance`. The result for
+    200 images is in benchmarks/LOG.md. Raises `ValueError` for an unknown task and for fewer than
+    two images.
+    """
+    if task not in TASKS:
+        raise ValueError(f"Unknown task '{task}': choose one of {', '.join(TASKS)}.")
+    return measure_shares(get_context(), get_context().find_run(task), images)
+
+
 def _compute_attribution(
     model: str, image: ImageSource, target: str | None, against: str | None
 ) -> ClassAttribution:
@@ -171,8 +187,13 @@ def _compute_attribution(
 
 @functools.cache
 def get_context() -> AppContext:
-    """Return the context of all calls: included runs, default data folder, best device."""
-    return AppContext([included_folder("runs")], None, choose_device("auto"))
+    """Return the context of all calls: included models, default data folder, best device."""
+    return AppContext(
+        [included_folder("runs")],
+        None,
+        choose_device("auto"),
+        ground_truth_root=included_folder("ground_truth"),
+    )
 
 
 def find_model(model: str | os.PathLike) -> Run:
@@ -180,7 +201,7 @@ def find_model(model: str | os.PathLike) -> Run:
     context = get_context()
     if (Path(model) / CONFIG_FILE).is_file():
         return read_run(model)
-    if str(model) in [run.name for run in context.list_runs()[0]]:
+    if str(model) in [run.name for run in context.list_runs()[0]] or str(model) in TASKS:
         return context.find_run(str(model))
     return _open_once(add_timm_prefix(str(model)))
 

@@ -6,11 +6,11 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Locator, Page, Request
 
-from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER
+from vitdemo.lessons import DEFAULT_LANGUAGE, LESSONS_FOLDER, read_lessons
 
 TIMEOUT_MS = 60_000  # milliseconds, on two busy cores
 START_MS = 300_000  # a training process imports torch, which takes minutes on a busy machine
-INCLUDED_LESSONS = [path.stem for path in sorted((LESSONS_FOLDER / DEFAULT_LANGUAGE).glob("*.md"))]
+INCLUDED_LESSONS = [lesson.name for lesson in read_lessons(LESSONS_FOLDER / DEFAULT_LANGUAGE)[0]]
 
 # Runs before the page's own scripts; records each draw of the attention view, and counts the
 # requests that the server has accepted and the responses: of gradio, or of view_server.py.

@@ -72,7 +72,7 @@ def test_site_shows_the_map_of_the_chosen_image_model_and_layer(open_site):
     page = open_site("model=vit&source=mean")
     title = page.locator("#attention .title")
     expect(title).to_contain_text("Layer")
-    expect(page.locator("#offers .tiles button")).to_have_count(5)
+    expect(page.locator("#offers .tiles button")).to_have_count(11)
     page.locator("#offers .tiles button").nth(1).click()
     expect(page.locator("#picture .about")).to_contain_text("bus")
     choose_layer(page, 1)
@@ -80,6 +80,19 @@ def test_site_shows_the_map_of_the_chosen_image_model_and_layer(open_site):
     page.locator("#model select").select_option("timm")
     expect(page.locator("#answers")).to_contain_text("timm")
     expect(page).to_have_url(re.compile(r"\?model=timm&source=mean&picture=photo:bus&layer=1$"))
+
+
+def test_a_ground_truth_image_opens_with_its_model_and_correct_map(open_site):
+    page = open_site("model=vit&section=class-attribution")
+    page.locator("#offers .truth button").nth(3).click()
+    expect(page).to_have_url(re.compile("model=two-marks.*picture=truth:two-marks:1"))
+    expect(page.locator("#attribution-maps .truth")).to_contain_text("Correct map")
+    expect(page.locator("#attribution-maps .comparison tbody tr")).to_have_count(8)
+    expect(page.locator("#answers")).to_contain_text("two-marks")
+    expect(list_unrecorded(page)).to_have_count(0)
+    page.locator("#offers .photos button").first.click()
+    expect(page.locator("#model select")).to_have_value("vit")
+    expect(page.locator("#attribution-maps .comparison tbody")).to_have_count(0)
 
 
 def test_a_link_opens_the_same_view(open_site):

@@ -141,7 +141,8 @@ def test_a_second_folder_adds_and_replaces_lessons(tmp_path, shipped):
     assert {lesson.name: lesson for lesson in lessons}["1-tokens"].steps[0].text == ("Mine.",)
     assert len(problems) == 2 and "broken.md" in " ".join(problems)
     cards = catalog.payload([INCLUDED, folder], shipped, make_state())
-    assert len(cards["lessons"]) == 9
+    names = [card["name"] for card in cards["lessons"]]
+    assert names[:2] == ["1-tokens", "2-attention"] and names[8:] == ["9-sinks", "10-ground-truth"]
     first = cards["lessons"][0]
     thumbnail = first.pop("thumbnail").make_content()
     assert thumbnail == (INCLUDED / "1-tokens.webp").read_bytes()  # of the replaced lesson
@@ -220,7 +221,7 @@ def test_every_included_lesson_has_a_small_square_thumbnail(shipped):
 
 def test_included_lessons_are_valid(shipped):
     lessons, problems = read_lessons(INCLUDED)
-    assert not problems and len(lessons) == 9
+    assert not problems and len(lessons) == 10
     for lesson in lessons:
         filled = fill_facts(lesson, shipped)
         assert 10 <= lesson.minutes <= 22
@@ -565,9 +566,9 @@ def test_cost_follows_the_formulas():
 def test_the_task_returns_the_handout_of_the_chosen_lesson(shipped):
     own = make_feature([INCLUDED])
     view = own.payloads[handouts.VIEW](shipped, make_state())
-    assert view.data == {"count": 9}
+    assert view.data == {"count": 10}
     menu = view.controls["handouts.lesson"]
-    assert menu["value"] == menu["choices"][0][1] == "1-tokens" and len(menu["choices"]) == 9
+    assert menu["value"] == menu["choices"][0][1] == "1-tokens" and len(menu["choices"]) == 10
     state = make_state(**{"handouts.lesson": "3-heads"})
     menu = own.payloads[handouts.VIEW](shipped, state).controls["handouts.lesson"]
     assert menu["value"] == "3-heads"

@@ -92,7 +92,8 @@ def test_only_files_of_the_package_are_sent_to_the_build(tmp_path):
         *("vitdemo", "assets", "pyproject.toml", "requirements.txt", "requirements-dev.txt"),
         *("README.md", "LICENSE"),
     }
-    assert {entry.name for entry in (tmp_path / "assets").iterdir()} == {"runs", "photos"}
+    folders = {entry.name for entry in (tmp_path / "assets").iterdir()}
+    assert folders == {"runs", "ground_truth", "photos"}
     for path in (".git/config", ".venv/bin/python", "data/x", "runs/mine/config.json", "secret"):
         assert not is_in_context(path)
     assert not is_in_context("vitdemo/page/__pycache__/kit.cpython-312.pyc")

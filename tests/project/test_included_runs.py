@@ -86,6 +86,9 @@ def test_included_runs_form_the_two_ablations(shipped):
 def test_included_runs_are_small_and_have_no_checkpoint():
     files = [file for path in FOLDERS for file in path.rglob("*")]
     assert sum(file.stat().st_size for file in files) < 74e6
+    truth = [*(ROOT / "assets" / "ground_truth").rglob("*")]
+    assert sum(file.stat().st_size for file in truth) < 1e6
+    files += truth
     assert not [file for file in files if file.name == runs.CHECKPOINT_FILE]
 
 

@@ -80,7 +80,7 @@ def list_project_files(folder: str) -> set[str]:
 
 def test_the_wheel_contains_all_files_of_the_package_and_no_others(wheel):
     expected = list_project_files("vitdemo")
-    for folder in ("assets/runs", "assets/photos"):
+    for folder in ("assets/runs", "assets/ground_truth", "assets/photos"):
         expected |= {f"vitdemo/{name}" for name in list_project_files(folder)}
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.factories import make_context
+from tests.support.factories import TRUTH_FOLDER, make_context
 from vitdemo.page import FEATURE
 from vitdemo.page import state_keys as keys
 from vitdemo.page.view_state import get_needs
@@ -28,6 +28,16 @@ def test_main_keys_are_combined(lister):
     assert len(found) == len(list_images()) * sum(count + 1 for count in layers.values())
     chosen = {(state["model"], state["layer"]) for state in found}
     assert chosen == {(name, i) for name, count in layers.items() for i in range(count + 1)}
+
+
+def test_ground_truth_images_are_combined_only_with_their_model(shown_runs):
+    lister = StateLister(make_context(shown_runs, truth_root=TRUTH_FOLDER), {})
+    found = list(lister.list_states([keys.IMAGE, keys.MODEL]))
+    truth = [each for each in found if each["image"]["source"].startswith("truth:")]
+    assert len(truth) == 6 and len(found) == 6 + 3 * len(list_images())
+    assert all(f"truth:{each['model']}:" in each["image"]["source"] for each in truth)
+    models = list_values(list(lister.list_states([keys.MODEL])), keys.MODEL)
+    assert models[-2:] == ["one-mark", "two-marks"] and len(models) == 5
 
 
 def test_few_options_are_combined_and_many_change_one_at_a_time(lister, monkeypatch):

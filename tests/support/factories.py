@@ -17,6 +17,7 @@ from vitdemo.training.recipes import Recipe
 
 CLASSES = cifar10.CLASSES
 MISSING_FOLDER = Path(__file__).with_name("none")
+TRUTH_FOLDER = Path(__file__).parents[2] / "assets" / "ground_truth"
 VIT = ModelSpec("vit", 16, options={"patch_size": 4, "embed_dim": 24, "depth": 3, "num_heads": 2})
 TIMM = ModelSpec(
     "timm", 32, "deit_tiny_patch16_224", {"patch_size": 8, "depth": 2, "embed_dim": 48}
@@ -44,9 +45,12 @@ TIMM_KINDS = {  # models that differ in their special tokens and in their poolin
 }
 
 
-def make_context(*roots: Path, data_root: Path = MISSING_FOLDER) -> AppContext:
+def make_context(
+    *roots: Path, data_root: Path = MISSING_FOLDER, truth_root: Path | None = None
+) -> AppContext:
     """Create a context on the CPU with empty caches; by default it has no dataset."""
-    return AppContext(list(roots), data_root, torch.device("cpu"))
+    device = torch.device("cpu")
+    return AppContext(list(roots), data_root, device, ground_truth_root=truth_root)
 
 
 def noise(seed: int = 0, size: tuple[int, int] = (50, 40)) -> Image.Image:

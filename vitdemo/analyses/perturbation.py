@@ -9,6 +9,7 @@ Letters: L layers, H heads, C classes, P patches.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,11 +69,17 @@ def make_canvas(context: AppContext, image: Image.Image) -> Image.Image:
 
 
 def predict_changes(
-    context: AppContext, before: Image.Image, after: Image.Image
+    context: AppContext,
+    before: Image.Image,
+    after: Image.Image,
+    chosen_runs: Sequence[Run] | None = None,
 ) -> tuple[list[PredictionChange], list[str]]:
-    """Return each model's predictions before and after a change, and a message per failed model."""
-    first, problems = context.predict_all(before)
-    then = {answer.run.name: answer for answer in context.predict_all(after)[0]}
+    """Return predictions before and after a change, and a message for each failed model.
+
+    The models are `chosen_runs`, or all trained models that have classes.
+    """
+    first, problems = context.predict_all(before, chosen_runs)
+    then = {answer.run.name: answer for answer in context.predict_all(after, chosen_runs)[0]}
     found = [
         PredictionChange(answer.run, answer.probabilities, then[answer.run.name].probabilities)
         for answer in first

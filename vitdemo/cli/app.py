@@ -122,7 +122,8 @@ def main(argv: list[str] | None = None) -> int:
         jobs = JobQueue(roots[-1], args.data, device.type, for_all=args.allow_training)
         jobs.start_watching()
     release_freed_memory()
-    context = AppContext(roots, args.data, device, timm_models, get_session_id=session_id)
+    truth = included_folder("ground_truth")
+    context = AppContext(roots, args.data, device, timm_models, session_id, truth)
     lessons = [LESSONS_FOLDER / DEFAULT_LANGUAGE, *args.lessons]
     downloads = may_download(args)
     page = build_page(context, jobs, lessons, local_only=alone, downloads_dataset=downloads)

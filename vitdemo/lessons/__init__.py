@@ -27,6 +27,7 @@
 Lines that begin with a field's name and a colon are fields. Indented lines continue a field.
 """
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, is_dataclass
@@ -131,7 +132,9 @@ class Lesson:
 
 
 def read_lessons(*folders: Path) -> tuple[list[Lesson], list[str]]:
-    """Read all lesson files in `folders`; return the lessons, sorted by name, and the errors.
+    """Read all lesson files in `folders`; return the lessons and the errors.
+
+    Lessons are sorted by the number at the start of the name, and then by name.
 
     A file in a later folder replaces a file with the same name, so teachers can change a lesson.
     """
@@ -142,7 +145,12 @@ def read_lessons(*folders: Path) -> tuple[list[Lesson], list[str]]:
             lessons[path.stem] = read_lesson(path)
         except LessonError as error:
             problems.append(str(error))
-    return [lessons[name] for name in sorted(lessons)], problems
+    return [lessons[name] for name in sorted(lessons, key=_get_sort_key)], problems
+
+
+def _get_sort_key(name: str) -> tuple[float, str]:
+    number = re.match(r"\d+", name)
+    return (int(number[0]) if number else math.inf), name
 
 
 def read_lesson(path: Path) -> Lesson:

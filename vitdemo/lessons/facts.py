@@ -17,6 +17,7 @@ from vitdemo.analyses.activation_patching import (
     patch_image,
 )
 from vitdemo.analyses.attention_distance import compute_distances
+from vitdemo.analyses.ground_truth import ShareSummary, read_shares
 from vitdemo.analyses.head_ablation import compute_head_effects
 from vitdemo.analyses.perturbation import compute_ranking_maps, rank_patches
 from vitdemo.context import AppContext
@@ -143,6 +144,21 @@ def _test_fact(read: Callable[[np.ndarray, Run], object]) -> Callable[[AppContex
         return str(read(confusion_matrix(evaluation.probabilities, evaluation.labels), run))
 
     return fact
+
+
+def _truth_fact(read: Callable[[ShareSummary], str]) -> Callable[[AppContext, Run], str]:
+    """Make a fact from `read`, a function of the mean shares of a ground truth model."""
+
+    def fact(context: AppContext, run: Run) -> str:
+        if (found := read_shares(run.path)) is None:
+            raise MissingFact(f"the shares of '{run.name}'")
+        return read(found)
+
+    return fact
+
+
+def _mean_share(found: ShareSummary, method: str) -> str:
+    return percent_text(found.shares[method].mean)
 
 
 def _count_errors(matrix: np.ndarray) -> int:
@@ -503,6 +519,16 @@ FACTS: dict[str, Callable[[AppContext, Run], str]] = {
         compute_calibration_report(run).reliability.calibration_error
     ),
     "train_accuracy": _train_accuracy,
+    # Facts of ground truth models, over the measured images; fractions in percent
+    "truth_images": _truth_fact(lambda found: str(found.images)),
+    "truth_unmarked": _truth_fact(lambda found: percent_text(found.unmarked_accuracy)),
+    "truth_chance": _truth_fact(lambda found: percent_text(found.chance)),
+    "truth_gradients": _truth_fact(lambda found: _mean_share(found, "integrated_gradients")),
+    "truth_occlusion": _truth_fact(lambda found: _mean_share(found, "occlusion")),
+    "truth_grad_cam": _truth_fact(lambda found: _mean_share(found, "grad_cam")),
+    "truth_relevance": _truth_fact(lambda found: _mean_share(found, "relevance")),
+    "truth_rollout": _truth_fact(lambda found: _mean_share(found, "rollout")),
+    "truth_attention": _truth_fact(lambda found: _mean_share(found, "attention")),
     # Facts of runs in an ablation study: gain over the baseline, in percentage points
     "gain": lambda context, run: format_signed(100 * _gain(context, run).test.difference),
     "gain_low": lambda context, run: format_signed(100 * _gain(context, run).test.interval[0]),

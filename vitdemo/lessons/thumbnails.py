@@ -14,6 +14,7 @@ from PIL import Image, ImageDraw
 
 from vitdemo.analyses.perturbation import compute_ranking_maps
 from vitdemo.context import AppContext
+from vitdemo.data.ground_truth import make_ground_truth_image
 from vitdemo.data.perturb.changes import ImageChanges, apply_changes
 from vitdemo.figures import SEQUENTIAL_COLOURMAP, colour_table
 from vitdemo.installation import included_folder
@@ -31,6 +32,7 @@ CURVE_RUNS = ("vit-scratch", "conv-baseline", "vit-plain")
 CHOSEN_PATCH = (3, 3)  # row and column, counted from 0
 HEAD_LAYERS = (1, 3, 5)
 REMOVED_PATCHES = 32
+THUMBNAIL_TRUTH = ("one-mark", 3)  # task and seed
 
 
 def find_thumbnail(folders: Sequence[Path], name: str) -> bytes | None:
@@ -125,6 +127,13 @@ def draw_removed_patches(context: AppContext) -> Image.Image:
     return image
 
 
+def draw_ground_truth(context: AppContext) -> Image.Image:
+    """Draw a ground truth image with its correct map."""
+    truth = make_ground_truth_image(*THUMBNAIL_TRUTH)
+    image = truth.image.resize((SIDE, SIDE), Image.Resampling.NEAREST)
+    return Image.fromarray(draw_over(np.asarray(image), truth.patches.astype(float)))
+
+
 def draw_confusion_matrix(context: AppContext) -> Image.Image:
     """Draw the tested model's confusion matrix; a square-root scale makes rare errors visible."""
     evaluation = find_run(context, "tested").evaluation
@@ -169,6 +178,7 @@ DRAWINGS: dict[str, Callable[[AppContext], Image.Image]] = {  # lesson -> drawin
     "7-training": draw_curves,
     "8-convolution": draw_shuffled_pieces,
     "9-sinks": draw_sinks,
+    "10-ground-truth": draw_ground_truth,
 }
 
 

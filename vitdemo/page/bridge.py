@@ -86,7 +86,12 @@ from vitdemo.page.graph import (
     Pixels,
     Positions,
 )
-from vitdemo.page.image_sources import ImageRequest, PreparedImage, prepare_image
+from vitdemo.page.image_sources import (
+    ImageRequest,
+    PreparedImage,
+    get_truth_task,
+    prepare_image,
+)
 from vitdemo.page.kit import (
     LIGHT_QUEUE,
     LONG_QUEUE,
@@ -122,6 +127,7 @@ JS_SET_STATE = (
     "value => vitdemo.loaded.then(({ controls }) => controls.takeInput(NAME, value ?? INITIAL))"
 )
 JS_UPDATE_CONTROLS = "() => vitdemo.controls.takeUpdates(NAMES)"
+TRUTH_GROUP = "Ground truth"  # label in the menu of models
 UNEXPECTED_ERROR_MESSAGE = "An unexpected error occurred. The log of the server has the details."
 LOGGER = logging.getLogger(__name__)
 
@@ -486,10 +492,28 @@ def list_new_models(context: AppContext, known: object) -> dict | None:
     groups = {"weights": explainable, "runs": runs}
     return {
         "stamp": stamp,
-        "groups": group_runs(explainable),
+        "groups": group_models(context),
         "others": others,
         "missing": [name for name, found in groups.items() if not found],
     }
+
+
+def group_models(context: AppContext) -> list[tuple[str, list[str]]]:
+    """Return the menu of models: the groups of all models, and then the ground truth models."""
+    truth = [run.name for run in context.ground_truth_runs()]
+    return [*group_runs(context.explainable_runs()), *([(TRUTH_GROUP, truth)] if truth else [])]
+
+
+def list_image_runs(context: AppContext, image: ImageRequest | None) -> list[Run]:
+    """Return the models for an image: all models, or the model of a ground truth image."""
+    truth = get_truth_task(image)
+    return [context.find_run(truth)] if truth else context.explainable_runs()
+
+
+def list_image_classifiers(context: AppContext, image: ImageRequest | None) -> list[Run]:
+    """Return the models with classes for an image, as `list_image_runs`."""
+    is_truth = get_truth_task(image) is not None
+    return list_image_runs(context, image) if is_truth else context.classifier_runs()
 
 
 def describe_depth(context: AppContext, state: object) -> dict | None:

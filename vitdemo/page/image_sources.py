@@ -1,4 +1,4 @@
-"""Sources of the image in the Explore tab: user's photo, example photo, or test image."""
+"""Sources of the image in the Explore tab: user's photo, examples, ground truth and test images."""
 
 import functools
 import io
@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image
 
 from vitdemo.data import TestImage
+from vitdemo.data.ground_truth import TASKS, GroundTruthImage, make_ground_truth_image
 from vitdemo.data.image_files import crop_and_resize, crop_visible_square, load_image
 from vitdemo.data.photos import OTHER_CLASSES, example_files, name_of
 from vitdemo.documents.images import concatenate_images
@@ -21,8 +22,10 @@ from vitdemo.page.components import ImageFile, are_uploads
 
 USER_PHOTO = "own"
 PHOTO_PREFIX, TEST_PREFIX = "photo:", "test:"
+TRUTH_PREFIX = "truth:"  # prefix of a ground truth image, such as "truth:one-mark:3"
 USER_TEST_PREFIX = "set:"  # prefix of a user's test image, such as "set:0f3a:17"
 TRUE_CLASS_KEY = "true class"  # key of a square's `info`
+TRUTH_SEEDS = {"one-mark": (0, 3, 5), "two-marks": (1, 0, 7)}  # images shown, in the order of tasks
 NUM_TEST_EXAMPLES = 6  # number of test images shown
 THUMBNAIL_SIDE = 64  # pixels
 PREVIEW_SIDE = 640  # maximum length of the longer side in the browser, in pixels
@@ -85,6 +88,9 @@ def prepare_image(
     elif place := parse_test_source(request.source):
         found = load_test_image(*place)
         image, words, label = found.image, f"Test image {place[0]}.", found.label
+    elif truth := find_ground_truth(request.source):
+        image, label = truth.image, truth.class_name
+        words = f"Ground truth image: {truth.task.title.lower()}."
     elif file := list_photos().get(request.source):
         image, words = load_image(file), f"Photo: {name_of(file)}."
     else:
@@ -123,9 +129,42 @@ def format_test_source(index: int, test_set_id: str = "") -> str:
     return f"{prefix}{index}"
 
 
+def parse_truth_source(source: str) -> tuple[str, int] | None:
+    """Parse the task and the seed of a ground truth image such as "truth:one-mark:3"."""
+    found = re.fullmatch(rf"{TRUTH_PREFIX}({'|'.join(TASKS)}):([0-9]{{1,4}})", source)
+    return (found[1], int(found[2])) if found else None
+
+
+def get_truth_task(image: ImageRequest | None) -> str | None:
+    """Return the task of a ground truth image, which is the name of its model; None without one."""
+    place = parse_truth_source(image.source) if image else None
+    return place and place[0]
+
+
+def find_ground_truth(source: str) -> GroundTruthImage | None:
+    """Return the ground truth image of a source, or None for another source."""
+    place = parse_truth_source(source)
+    return make_ground_truth_image(*place) if place else None
+
+
 def describe_image(source: str) -> dict[str, object]:
     """Return the value of the state key `image` for an image that is not uploaded."""
     return {"source": source, "path": None, "at": 0.5}
+
+
+def list_truth_sources() -> list[str]:
+    """Return the sources of the ground truth images that the page offers."""
+    return [f"{TRUTH_PREFIX}{task}:{seed}" for task, seeds in TRUTH_SEEDS.items() for seed in seeds]
+
+
+@functools.cache  # the images depend only on their seeds
+def load_truth_group() -> dict:
+    """Return the ground truth images as a group, with the model of each image."""
+    sources = list_truth_sources()
+    found = [make_ground_truth_image(*parse_truth_source(source)) for source in sources]
+    titles = [f"{each.task.title}: {each.class_name}" for each in found]
+    group = make_group([each.image for each in found], sources, titles)
+    return {**group, "models": [each.task.name for each in found]}
 
 
 def list_photos() -> dict[str, str]:
@@ -148,9 +187,9 @@ def load_photo_group(files: dict[str, str]) -> dict | None:
 
 
 def load_example_images(
-    test_picture: Callable[[int], TestImage], test_size: Callable[[], int]
+    test_picture: Callable[[int], TestImage], test_size: Callable[[], int], *, has_truth: bool
 ) -> dict:
-    """Return the payload of `ExampleImages`: example photos, and random test images."""
+    """Return the payload of `ExampleImages`: photos, ground truth images and random test images."""
     numbers, found = [], []
     sentence = "The dataset has no test images. Add images to its folder test/<class>/."
     try:
@@ -164,6 +203,7 @@ def load_example_images(
     tests = make_group([each.image for each in found], sources, titles)
     return {
         **load_photo_groups(),
+        "truth": load_truth_group() if has_truth else None,
         "tests": tests,
         "sentence": "" if tests else sentence,
     }

@@ -24,7 +24,7 @@ from vitdemo.installation import included_folder
 from vitdemo.metrics import format_with_noun
 from vitdemo.page import FEATURE, bridge, build_page
 from vitdemo.page.feature import Payload, Task
-from vitdemo.page.image_sources import load_photo_groups
+from vitdemo.page.image_sources import load_photo_groups, load_truth_group
 from vitdemo.page.state_key import StateKey
 from vitdemo.page.state_keys import MODEL
 from vitdemo.page.view_state import ViewState, get_needs, needs
@@ -71,7 +71,9 @@ def export_site(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not force:
         raise SiteError(f"'{folder}' is not an empty folder. Use --force to replace it.")
     with create_temporary_folder(folder.parent) as temporary:
-        context = AppContext(*list_context_arguments(roots))
+        context = AppContext(
+            *list_context_arguments(roots), ground_truth_root=included_folder("ground_truth")
+        )
         sizes = write_site(temporary, context, report)
         if folder.exists():
             shutil.rmtree(folder)
@@ -216,9 +218,11 @@ def add_need(payload: Payload, key: StateKey) -> Payload:
 def describe_components(recorder: Recorder) -> dict[str, dict]:
     """Return the script and the value of the header and of the example photos, by element id."""
     models = format_with_noun(len(recorder.context.explainable_runs()), "model")
+    truth = load_truth_group() if recorder.context.ground_truth_runs() else None
+    images = {**load_photo_groups(), "truth": truth, "tests": None, "sentence": NEEDS_DATASET}
     values = {
         "header": {"summary": SUMMARY.format(models=models), "problems": []},
-        "offers": {**load_photo_groups(), "tests": None, "sentence": NEEDS_DATASET},
+        "offers": images,
     }
     return {
         name: {"part": name, "value": recorder.serialise(value)} for name, value in values.items()

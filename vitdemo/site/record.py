@@ -170,7 +170,8 @@ class Recorder:
     def describe_models(self) -> dict:
         """Return the models as answers of the bridge contain them, and the depth of each model."""
         models = list_new_models(self.context, None)
-        names = [run.name for run in self.context.explainable_runs()]
+        found = [*self.context.explainable_runs(), *self.context.ground_truth_runs()]
+        names = [run.name for run in found]
         return {
             "models": models,
             "depths": {name: describe_depth(self.context, {"model": name}) for name in names},

@@ -70,7 +70,8 @@ async function findComputed(name, values) {
   const change = (changes) => needed.map((key, i) => key in changes ? changes[key] : values[i]);
   const state = Object.fromEntries(needed.map((key, i) => [key, values[i]]));
   const isOwn = ownImages.isOwn(state.image);
-  if (!isOwn && !(name in graphs)) return null;
+  const hasPhoto = state.image?.source in photos; // graphs read no ground truth image
+  if (!isOwn && (!(name in graphs) || (state.image && !hasPhoto))) return null;
   const recorded = await findRecorded(name, change({ ...graphs[name], image }));
   if (!recorded) return null;
   const entry = await findGraphs(name, values);

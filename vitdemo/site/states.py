@@ -2,9 +2,10 @@
 
 A view's data depend on the state keys that its payload function needs. The main keys, such as
 image, model and layer, are in `StateLister.main_values`; all other keys are options. `StateLister`
-returns all combinations of the main keys and, for each combination, states of the options. If the
-options have at most `MAX_COMBINATIONS` combinations, the site contains all of them. Otherwise, it
-contains only states in which one option differs from its initial value.
+returns all combinations of the main keys and, for each combination, states of the options. A ground
+truth image is combined only with its own model. If the options have at most `MAX_COMBINATIONS`
+combinations, the site contains all of them. Otherwise, it contains only states in which one option
+differs from its initial value.
 
 If a state key is an input of the view's graphs, only its start value is recorded, because browsers
 compute the other states. The image changes have only the values of the presets. Other texts,
@@ -26,7 +27,13 @@ from vitdemo.metrics.recipe_ablation import find_ablations
 from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import load_square
 from vitdemo.page.explore.perturbation.presets import encode_changes
-from vitdemo.page.image_sources import describe_image, list_photos, parse_image_fields
+from vitdemo.page.image_sources import (
+    describe_image,
+    list_photos,
+    list_truth_sources,
+    parse_image_fields,
+    parse_truth_source,
+)
 from vitdemo.page.state_key import ChoiceKey, FlagKey, StateKey
 from vitdemo.training.recipes import RECIPES
 
@@ -62,9 +69,12 @@ class StateLister:
     def __init__(self, context: AppContext, starts: Mapping[str, object]):
         self.context, self.starts = context, starts
         self.models = [run.name for run in context.explainable_runs()]
+        self.truth_models = [run.name for run in context.ground_truth_runs()]
+        sources = list_truth_sources() if self.truth_models else []
+        self.truth_images = [*map(describe_image, sources)]
         self.main_values: dict[StateKey, Callable[[State], Iterable[object]]] = {
-            keys.IMAGE: lambda state: list_images(),
-            keys.MODEL: lambda state: self.models,
+            keys.IMAGE: lambda state: [*list_images(), *self.truth_images],
+            keys.MODEL: self.list_models,
             keys.LAYER: self.list_layers,
             keys.PATCHING_LAYER: self.list_layers,
             keys.EXPLAINED_CLASS: self.list_classes,
@@ -140,6 +150,13 @@ class StateLister:
 
     def get_start(self, name: str) -> object:
         return self.starts.get(name, keys.STATE_KEYS[name].start)
+
+    def list_models(self, state: State) -> list[str]:
+        """Return the models for the state's image; without an image, all models."""
+        if not (image := state.get(keys.IMAGE.name)):
+            return [*self.models, *self.truth_models]
+        truth = parse_truth_source(image["source"])
+        return [truth[0]] if truth else self.models
 
     def list_layers(self, state: State) -> range:
         """Return 0, the initial layer of each model, and all layers of the state's model."""

@@ -139,13 +139,13 @@ def test_diverging_colours_are_purple_to_orange_and_sequential_brighten():
 def test_example_images_are_sent_as_one_sheet_per_group():
     images = [noise(seed, (64, 64)) for seed in range(3)]
     tests = [SimpleNamespace(image=image, label=str(i)) for i, image in enumerate(images)]
-    value = image_sources.load_example_images(tests.__getitem__, lambda: 3)
+    value = image_sources.load_example_images(tests.__getitem__, lambda: 3, has_truth=False)
     assert value["photos"] and value["sentence"] == ""
     (number, title), *_ = zip(value["tests"]["sources"], value["tests"]["titles"], strict=True)
     first = int(number.removeprefix("test:"))
     assert title == f"Test image {first}: {first}"
     np.testing.assert_array_equal(value["tests"]["sheet"].pixels[:, :64], images[first])
-    none = image_sources.load_example_images(tests.__getitem__, lambda: 0)
+    none = image_sources.load_example_images(tests.__getitem__, lambda: 0, has_truth=False)
     assert none["tests"] is None and none["sentence"].startswith("The dataset has no test images.")
 
 

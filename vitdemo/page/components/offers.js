@@ -1,4 +1,5 @@
-// Example images: included photos and some test images. A click chooses the image.
+// Example images: included photos, ground truth images and some test images. A click chooses the image. A ground truth image
+// also chooses the model that was trained on such images.
 import * as store from "../store.js";
 import { markup, render } from "../markup.js";
 import { drawDatasetCard, isMissingDataset } from "./dataset_card.js";
@@ -7,6 +8,7 @@ import { createRoving, formatSheetStyle } from "./shared.js";
 const PHOTOS = "Photos";
 const UNLIKE = "Not in CIFAR-10";
 const TEST_IMAGES = "Test images";
+const TRUTH = "Ground truth: the correct map is known";
 
 export function mount({ element, props, trigger, watch }) {
   const countColumns = ([first]) =>
@@ -14,11 +16,19 @@ export function mount({ element, props, trigger, watch }) {
   const keys = createRoving(countColumns);
   let isMissing = false; // whether there are no test images, because the dataset is missing
 
-  function drawTile({ sources, titles, sheet }, i) {
+  let truthModels = []; // models of ground truth images, which predict no other classes
+
+  function chooseImage(source, model) {
+    const isTruth = truthModels.includes(store.state.model);
+    if (model) store.choose("model", model);
+    else if (isTruth) store.choose("model", store.getFirstModel());
+    store.set({ image: { source, path: null, at: 0.5 }, unavailable: "" });
+  }
+
+  function drawTile({ sources, titles, sheet, models = [] }, i) {
     const style = formatSheetStyle(sheet, i, sources.length);
-    const image = { source: sources[i], path: null, at: 0.5 };
     return markup`<button type="button" title=${titles[i]} aria-label=${titles[i]} style=${style}
-      tabindex=${i ? -1 : 0} @click=${() => store.set({ image, unavailable: "" })}></button>`;
+      tabindex=${i ? -1 : 0} @click=${() => chooseImage(sources[i], models[i])}></button>`;
   }
 
   const drawTiles = (offered, label) =>
@@ -27,13 +37,15 @@ export function mount({ element, props, trigger, watch }) {
     }</div>`;
 
   function draw() {
-    const { photos, unlike, tests, sentence = "" } = store.parsePayload(props) ?? {};
+    const { photos, unlike, truth, tests, sentence = "" } = store.parsePayload(props) ?? {};
+    truthModels = truth?.models ?? [];
     isMissing = isMissingDataset(sentence);
     const showOthers = () => trigger("others");
     render(
       markup`<div class="offers">
         <div class="group photos" ?hidden=${!photos}><p>${PHOTOS}</p>${drawTiles(photos, PHOTOS)}</div>
         <div class="group unlike" ?hidden=${!unlike}><p>${UNLIKE}</p>${drawTiles(unlike, UNLIKE)}</div>
+        <div class="group truth" ?hidden=${!truth}><p>${TRUTH}</p>${drawTiles(truth, TRUTH)}</div>
         <div class="group tests" ?hidden=${!tests}>
           <p>${TEST_IMAGES} <button type="button" class="others" @click=${showOthers}>Show other images</button></p>
           ${drawTiles(tests, TEST_IMAGES)}

@@ -10,9 +10,9 @@ import gradio as gr
 
 from vitdemo.context import AppContext
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import add_view, load_square
+from vitdemo.page.bridge import add_view, group_models, load_square
 from vitdemo.page.components.offers import ExampleImages
-from vitdemo.page.components.run_choice import RunChoice, group_runs
+from vitdemo.page.components.run_choice import RunChoice
 from vitdemo.page.explore import (
     attention_maps,
     class_attribution,
@@ -97,11 +97,15 @@ def build_image_column(setup: PageSetup) -> None:
     add_view(image_input.VIEW, elem_id="picture")
     examples = ExampleImages(elem_id="offers")
     options = {"label": keys.MODEL.label, "elem_id": keys.MODEL.element}
-    setup.shown["model"] = RunChoice(group_runs(context.explainable_runs()), **options)
+    setup.shown["model"] = RunChoice(group_models(context), **options)
     add_view(predictions.VIEW, elem_id="answers")
 
     def load_examples() -> dict:
-        return load_example_images(context.load_test_image, context.count_test_images)
+        return load_example_images(
+            context.load_test_image,
+            context.count_test_images,
+            has_truth=bool(context.ground_truth_runs()),
+        )
 
     for event in (setup.page.load, examples.others):
         event(load_examples, None, examples, **NO_PROGRESS, **LIGHT_QUEUE)

@@ -16,7 +16,12 @@ from vitdemo.page import state_keys as keys
 from vitdemo.page.bridge import choose_layer, load_trace
 from vitdemo.page.explore.attention_maps.tensors import read_rollout_settings
 from vitdemo.page.feature import Report
-from vitdemo.page.image_sources import ImageRequest, list_photos, parse_test_source
+from vitdemo.page.image_sources import (
+    ImageRequest,
+    list_photos,
+    parse_test_source,
+    parse_truth_source,
+)
 from vitdemo.page.view_state import ViewState
 from vitdemo.runs import Run
 
@@ -86,6 +91,9 @@ def _image_lines(request: ImageRequest) -> tuple[list[str], str]:
         imports.append("from vitdemo.notebook import get_context")
         loaded = f"get_context().load_test_image({number}).image"
         return imports, f"image = crop_visible_square({loaded}, {crop}"
+    if place := parse_truth_source(request.source):
+        imports = ["from vitdemo.data.ground_truth import make_ground_truth_image"]
+        return imports, f"image = make_ground_truth_image{place!r}.image"
     file = list_photos().get(request.source)
     if file and file.startswith(str(OURS)):
         imports.append("from vitdemo.installation import included_folder")
@@ -99,8 +107,8 @@ def _image_lines(request: ImageRequest) -> tuple[list[str], str]:
 
 def _model_argument(run: Run) -> str:
     """Return the argument `model` of `vitdemo.trace` for `run`."""
-    is_included = run.path.parent.resolve() == included_folder("runs").resolve()
-    return run.path.name if is_included else str(run.path)
+    folders = [included_folder(name).resolve() for name in ("runs", "ground_truth")]
+    return run.path.name if run.path.parent.resolve() in folders else str(run.path)
 
 
 def _matrix_lines(

@@ -6,12 +6,14 @@ The payload of the maps:
      "probabilities": of both classes, "seen": file, "maps": see `describe_map`,
      "first": name of the map that is large if the user chose none,
      "measured": see `describe_measurement`, "scores": see `score_payload`,
+     "truth": see `ground_truth.describe_truth`,
      "has_slow": whether slow maps or their checks are missing,
      "is_untested": whether the test of a map is missing,
      "is_quick": whether the test takes only seconds, so that the browser starts it}
 
 It contains slow maps and results of the faithfulness test only if they are in the cache. Two tasks
-compute the missing maps and results. The fold *Details* is a separate document. Its curves and
+compute the missing maps and results. A ground truth model is so small that all maps are computed at
+once. The fold *Details* is a separate document. Its curves and
 checks are therefore computed only if a user opens the fold.
 """
 
@@ -47,10 +49,11 @@ from vitdemo.page.explore.class_attribution.blocks import (
     result_blocks,
     score_payload,
 )
+from vitdemo.page.explore.class_attribution.ground_truth import describe_truth
 from vitdemo.page.explore.class_attribution.tensors import GRAPH, make_loops
 from vitdemo.page.feature import Feature, PageSetup, Report, ViewData
 from vitdemo.page.gradio_patches import UncheckedDropdown
-from vitdemo.page.image_sources import TRUE_CLASS_KEY
+from vitdemo.page.image_sources import TRUE_CLASS_KEY, get_truth_task
 from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 
@@ -88,7 +91,8 @@ def list_first_classes(setup: PageSetup) -> list[str]:
 
 @needs(keys.IMAGE, keys.MODEL, *CHOICES)
 def payload(context: AppContext, state: ViewState) -> ViewData:
-    found, problem = load_class_attribution(context, state, check_fast=False)
+    is_truth = get_truth_task(state.image) == state.model
+    found, problem = load_class_attribution(context, state, check_fast=False, include_slow=is_truth)
     fill = choose_fill(found, state)
     known = found.cached_results.get(fill)
     missing = found.maps if known is None else known.list_missing(found.maps)
@@ -106,7 +110,8 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
             "first": choose_large_map(found, fill),
             "measured": describe_measurement(found, fill),
             "scores": score_payload(known),
-            "has_slow": has_missing_maps(context, found),
+            "truth": describe_truth(found, state.image) if is_truth else None,
+            "has_slow": not is_truth and has_missing_maps(context, found),
             "is_untested": len(missing) > 0,
             "is_quick": is_quick(context, found.run),
         },
@@ -121,7 +126,8 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
 
 @needs(keys.IMAGE, keys.MODEL, *CHOICES)
 def details_payload(context: AppContext, state: ViewState) -> list:
-    found, _ = load_class_attribution(context, state)
+    is_truth = get_truth_task(state.image) == state.model
+    found, _ = load_class_attribution(context, state, include_slow=is_truth)
     known = found.cached_results.get(choose_fill(found, state))
     return document_payload(result_blocks(found, known))
 
@@ -160,7 +166,8 @@ def compute_slow_maps(context: AppContext, state: ViewState, report: Report) -> 
 
 
 def run_faithfulness_test(context: AppContext, state: ViewState, report: Report) -> None:
-    found, _ = load_class_attribution(context, state, check_fast=False)
+    is_truth = get_truth_task(state.image) == state.model
+    found, _ = load_class_attribution(context, state, check_fast=False, include_slow=is_truth)
     on_step = add_text(report, "Running the faithfulness test")
     image, fill = load_square(context, state.image), choose_fill(found, state)
     measure_faithfulness(context, found, image, fill=fill, on_step=on_step)

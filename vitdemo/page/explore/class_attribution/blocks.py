@@ -42,6 +42,7 @@ from vitdemo.figures.charts import plot_faithfulness
 from vitdemo.figures.curves import COLOURS, iter_line_styles
 from vitdemo.metrics import DASH, format_signed, format_signed_range
 from vitdemo.page.bridge import round_numbers
+from vitdemo.page.explore.class_attribution.ground_truth import describe_failed_tests
 from vitdemo.page.state_keys import PATCH_REPLACEMENT
 from vitdemo.runs import Run
 
@@ -284,7 +285,10 @@ def label_fill(fill: str, run: Run) -> str:
 
 
 def about_blocks(attribution: ClassAttribution) -> list[DocumentBlock]:
-    captions = [f"**{found.title}**: {found.method.caption}" for found in attribution.maps]
+    captions = [
+        f"**{found.title}**: {found.method.caption}{describe_failed_tests(found.method.name)}"
+        for found in attribution.maps
+    ]
     return [
         Text(ABOUT_MAPS),
         Bullets(captions),

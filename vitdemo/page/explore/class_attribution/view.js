@@ -1,7 +1,7 @@
 // Attribution maps of a class: a verdict, the large map, the image without the top patches of this map, and small maps.
 // The maps appear first; the scores follow when the faithfulness test ends. If the test takes only seconds and the page has
 // only one user, the browser starts the test.
-import { defineDocument } from "../../components/documents.js";
+import { createDocument, defineDocument } from "../../components/documents.js";
 import { formatSigned } from "../../components/grid.js";
 import { drawMapFigure, drawScales } from "../../components/maps.js";
 import {
@@ -12,7 +12,7 @@ import {
   makeCanvas,
 } from "../../components/shared.js";
 import { createQuickStart, createTaskPanel } from "../../components/task_panel.js";
-import { markup, nothing, render } from "../../markup.js";
+import { makeElement, markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
 import { createRemoval } from "./removal.js";
 
@@ -102,8 +102,16 @@ function makePanel(map, data) {
   };
 }
 
+// The correct map of a ground truth image.
+function drawTruth({ patches }, seen) {
+  const canvas = makeCanvas(1, 1);
+  drawValues(canvas, patches.flat().map(Number), [patches.length, patches[0].length], {});
+  return markup`<div class="truth"><span class="vd-overlay"><img src=${seen.url} alt="">${canvas}</span>
+    <b>Correct map</b><span class="score">the patches of the marks</span></div>`;
+}
+
 // A button with a small map, its score and its verdict, which makes the map large.
-function drawSmallMap({ name, title, values, signed }, { scores, seen }, isLarge) {
+function drawSmallMap({ name, title, values, signed }, { scores, seen, truth }, isLarge) {
   const canvas = makeCanvas(1, 1);
   drawValues(canvas, values.flat(), [values.length, values[0].length], { signed });
   const score = scores?.maps[name];
@@ -113,6 +121,7 @@ function drawSmallMap({ name, title, values, signed }, { scores, seen }, isLarge
     @click=${() => store.set({ [LARGE]: name })}>
     <span class="vd-overlay"><img src=${seen.url} alt="">${canvas}</span>
     <b>${title}</b>
+    ${truth ? markup`<span class="share">${Math.round(truth.shares[name])}% on the marks</span>` : nothing}
     <span class="score">${
     score ? markup`<b>${formatSigned(score.points, 1)}</b> ${score.verdict}` : "not tested yet"
   }</span>
@@ -135,7 +144,7 @@ function drawMaps(data, large, drawn) {
     `supports ${data.target}`,
   ];
   const others = data.maps.length > 1
-    ? markup`<div class="small" role="group" aria-label="All maps: choose a map to enlarge it">${
+    ? markup`<div class="small" role="group" aria-label="All maps: choose a map to enlarge it">${data.truth ? drawTruth(data.truth, data.seen) : nothing}${
       data.maps.map((map) => drawSmallMap(map, data, map === large))
     }${drawExplanations(data)}</div>`
     : nothing;
@@ -149,6 +158,8 @@ function drawMaps(data, large, drawn) {
 
 function createMaps(element) {
   const removal = createRemoval();
+  const comparison = makeElement(markup`<div class="comparison article"></div>`);
+  const drawComparison = createDocument(comparison);
   const startTestSoon = createQuickStart(testButton);
   let drawn = {}; // data, the large map, and their templates
   const draw = (question, verdict, content) =>
@@ -165,11 +176,12 @@ function createMaps(element) {
       // Elements of maps are drawn again only for other data or another large map.
       if (drawn.data !== data || drawn.large !== large) drawn = drawMaps(data, large, drawn);
       removal.show(data, large, state);
+      drawComparison(data.truth?.blocks ?? []);
       draw(
         describeQuestion(data),
         describeVerdict(data, large),
         markup`${data.problem ? drawNotice(data.problem) : nothing}<div class="vd-maps"><div class="stage">
-          ${drawn.figure}${removal.element}${drawn.others}</div>${drawn.scales}</div>`,
+          ${drawn.figure}${removal.element}${drawn.others}</div>${drawn.scales}</div>${comparison}`,
       );
       panel.buttons.hidden = false;
       const [canTest, canCompute] = starts.map(({ task }) => store.isTaskKnown(task));

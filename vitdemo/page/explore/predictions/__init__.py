@@ -1,4 +1,4 @@
-"""Predictions of all models for one image, as cards.
+"""Predictions of all models for one image, as cards; a ground truth image has its own model.
 
 The payload, with the most probable class first:
 
@@ -17,7 +17,7 @@ from vitdemo.metrics.calibration_report import get_true_class_target
 from vitdemo.metrics.training_progress import recipe_field
 from vitdemo.models import features_and_logits
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import load_square, round_numbers
+from vitdemo.page.bridge import list_image_classifiers, load_square, round_numbers
 from vitdemo.page.feature import Feature
 from vitdemo.page.graph import Choice, Graph, Numbers, Outputs
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
@@ -35,7 +35,8 @@ DATASET_TITLES = {"cifar10": "CIFAR-10"}
 @needs(keys.IMAGE)
 def payload(context: AppContext, state: ViewState) -> dict:
     image = load_square(context, state.image)
-    predictions, problems = context.predict_all(image, context.classifier_runs())
+    runs = list_image_classifiers(context, state.image)
+    predictions, problems = context.predict_all(image, runs)
     return to_payload(predictions, problems, image.info.get(TRUE_CLASS_KEY))
 
 

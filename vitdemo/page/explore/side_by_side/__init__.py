@@ -22,11 +22,18 @@ from vitdemo.explain.attributions import METHODS, attribute
 from vitdemo.metrics import top_k_classes
 from vitdemo.models import get_family
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import ImageFile, add_view, load_square, round_numbers
+from vitdemo.page.bridge import (
+    ImageFile,
+    add_view,
+    list_image_runs,
+    load_square,
+    round_numbers,
+)
 from vitdemo.page.components.run_choice import group_runs
 from vitdemo.page.components.run_list import RunList
 from vitdemo.page.feature import Feature, PageSetup, ViewData
 from vitdemo.page.gradio_patches import UncheckedDropdown
+from vitdemo.page.image_sources import get_truth_task
 from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 
@@ -72,9 +79,11 @@ def build(setup: PageSetup) -> None:
 
 @needs(keys.IMAGE, keys.SIDE_MODELS, keys.SIDE_MAP, keys.SIDE_DEPTH, keys.SIDE_CLASS)
 def payload(context: AppContext, state: ViewState) -> ViewData:
-    found = context.explainable_runs()
+    found = list_image_runs(context, state.image)
     classes = [keys.PREDICTED_CLASS, *collect_class_names(found)]
     names, chosen = [run.name for run in found], state[keys.SIDE_MODELS]
+    if get_truth_task(state.image):  # there is only one model, without a choice
+        chosen = names
     target = state[keys.SIDE_CLASS]
     target = target if target in classes else keys.PREDICTED_CLASS
     maps, problems = compute_side_by_side(
