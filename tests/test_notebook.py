@@ -17,6 +17,7 @@ from tests.support.serving import ROOT
 from vitdemo import notebook
 from vitdemo.analyses.activation_patching import compute_patching, load_image_pair
 from vitdemo.analyses.class_attribution import compute_class_attribution, measure_faithfulness
+from vitdemo.analyses.patch_similarity import colour_images
 from vitdemo.context import AppContext
 from vitdemo.data.ground_truth import make_ground_truth_image
 from vitdemo.errors import ImageError, VitdemoError
@@ -62,6 +63,19 @@ def test_results_equal_those_of_the_library(run, context):
         assert scores[name].score == pytest.approx(score.score, abs=1e-6)
         assert scores[name].p_orders == pytest.approx(score.p_orders)
         assert scores[name].verdict == score.verdict
+
+
+def test_patch_colours_share_the_axes_of_all_images(run, context):
+    other = noise(2, size=(30, 70))
+    found = vitdemo.patch_colours(str(run.path), IMAGE, other)
+    squares = [notebook.read_image(each) for each in (IMAGE, other)]
+    _, expected = colour_images(context, context.find_run("vit"), squares)
+    assert [each.shape for each in found] == [(3, 4, 4, 3)] * 2
+    for i, each in enumerate(found):
+        np.testing.assert_allclose(each.reshape(3, 16, 3), expected[:, i], atol=1e-5)
+    assert not np.allclose(found[0], vitdemo.patch_colours(str(run.path), IMAGE)[0])
+    with pytest.raises(ImageError, match="at least one image"):
+        vitdemo.patch_colours(str(run.path))
 
 
 def test_patching_equals_the_library(run, context):

@@ -6,9 +6,9 @@
     view                  # the interactive view, in Jupyter
     view.save("cat.html")  # the same view as a file that needs no network
 
-`trace`, `rollout`, `attribute`, `faithfulness`, `fewest_patches` and `patching` return results for
-the same model and image. `ground_truth` tests attribution maps on images with a known answer. The
-`model` is the name of an included model, the folder of a run, or an address as in
+`trace`, `rollout`, `attribute`, `faithfulness`, `fewest_patches`, `patching` and `patch_colours`
+return results for the same model and image. `ground_truth` tests attribution maps on images with a
+known answer. The `model` is the name of an included model, the folder of a run, or an address as in
 docs/models-and-api.md. The `image` is a file, a Pillow image, or an array (height, width, 3) uint8.
 
 Letters: L layers, H heads, N tokens.
@@ -35,6 +35,7 @@ from vitdemo.analyses.class_attribution import (
 )
 from vitdemo.analyses.fewest_patches import search_fewest_patches
 from vitdemo.analyses.ground_truth import ShareSummary, measure_shares
+from vitdemo.analyses.patch_similarity import colour_images
 from vitdemo.analyses.perturbation import make_canvas
 from vitdemo.context import AppContext
 from vitdemo.data.ground_truth import TASKS
@@ -174,6 +175,21 @@ def ground_truth(task: str, images: int = 20) -> ShareSummary:
     if task not in TASKS:
         raise ValueError(f"Unknown task '{task}': choose one of {', '.join(TASKS)}.")
     return measure_shares(get_context(), get_context().find_run(task), images)
+def patch_colours(model: str, *images: ImageSource) -> list[np.ndarray]:
+    """Return the colours (L, rows, columns, 3), 0 to 1, of the patches of each image, by layer.
+
+    Red, green and blue are the first three principal components of the patch tokens of all
+    `images` together, so patches with similar tokens have similar colours in all of them. The page
+    uses the components of the example photos instead. See `vitdemo.explain.patch_components`.
+    Raises `RunError` for a model without attention or with NaN, and `ImageError` without an image.
+    """
+    if not images:
+        raise ImageError("`patch_colours` needs at least one image.")
+    context, run = get_context(), find_model(model)
+    squares = [read_image(each) for each in images]
+    grid = context.trace_image(run, squares[0]).grid
+    _, colours = colour_images(context, run, squares)  # (L, n, P, 3)
+    return [each.unflatten(1, grid).cpu().numpy() for each in colours.unbind(1)]
 
 
 def _compute_attribution(

@@ -23,7 +23,7 @@ CONTRAST_RULES = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
 EXCLUDED = ("[role=tabpanel][style*='display: none']", "details tbody tr:nth-child(n+6)")
 EXPLORE_SECTIONS = ("class-attribution", "hands", "inside")
 RESULTS_SECTIONS = ("metrics", "confusion", "errors", "compare")
-INSIDE_PARTS = ("one_head", "layers", "ablation", "embeddings", "patching")
+INSIDE_PARTS = ("one_head", "layers", "ablation", "embeddings", "similar_patches", "patching")
 TABS = (*RESULTS_SECTIONS, "lessons", "training", "data", "own")
 # Views, and the part of the page that is checked: the whole page once for each tab.
 VIEWS = {

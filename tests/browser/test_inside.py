@@ -448,6 +448,7 @@ def test_every_part_fits_a_phone(inside):
         "one_head": "One head",
         "layers": "Layer by layer",
         "ablation": "Switch off",
+        "similar_patches": "Similar patches",
         "patching": "Activation patching",
     }.items():
         open_part(inside, title)

@@ -54,6 +54,7 @@ PARTS = {
     "ablation": "Switch off",
     "embeddings": "Embeddings",
     "diagram": "Architecture",
+    "similar_patches": "Similar patches",
     "patching": "Activation patching",
 }
 PREDICTIONS = "#answers .card:visible, #hands-answers .pairs:visible"

@@ -128,6 +128,18 @@ def test_activation_patching_is_recorded_for_whole_sets_of_tokens(open_site):
     expect(maps.locator("canvas")).to_have_count(4)
 
 
+def test_patch_colours_are_recorded_and_similar_patches_have_a_card(open_site):
+    page = open_site("model=vit&section=inside&inside=similar_patches&layer=1")
+    layers = page.locator("#patch-colours .layers button")
+    expect(layers.locator("canvas")).to_have_count(3)
+    layers.last.click()
+    expect(page.locator("#patch-colours")).to_contain_text("Colours after layer 3")
+    page.locator("#patch-colours .board").first.click()
+    expect(page.locator("#patch-colours .ring.chosen").first).to_be_visible()
+    expect(page.locator("#similar-patches")).to_contain_text("The full version finds")
+    expect(list_unrecorded(page)).to_have_count(0)
+
+
 def test_an_unknown_model_is_named(open_site):
     page = open_site("model=missing")
     expect(page.locator("#picture .about")).to_contain_text("There is no model 'missing'")

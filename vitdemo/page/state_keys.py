@@ -204,6 +204,7 @@ PART = ChoiceKey(
         "embeddings": "Embeddings",
         "one_head": "One head",
         "layers": "Layer by layer",
+        "similar_patches": "Similar patches",
         "ablation": "Switch off",
         "patching": "Activation patching",
     },
@@ -259,6 +260,9 @@ LAST_BLOCKED = NumberKey(
 STREAM_CLASS = TextKey("residual_stream.class", depends_on=(MODEL,))  # "": the predicted class
 STREAM_OTHER = TextKey("residual_stream.other", depends_on=(MODEL,))  # class to subtract, or ""
 LENS_EMBEDDING = FlagKey("lens.embedding")  # True: classes of the patches before the first layer
+SIMILAR_PATCH = TextKey(  # "row,column", or "" without a chosen patch
+    "similar_patches.patch", max_length=12, depends_on=(MODEL,)
+)
 PATCHING_IMAGE = TextKey("patching.image", label="Image 2")  # source; "": another prediction
 PATCHING_LAYER = NumberKey("patching.layer", 0, low=0, high=MAX_LAYERS, depends_on=(MODEL,))
 # Tokens such as "t0 3,4" (class token; row and column of a patch), and "patches" for all patches.

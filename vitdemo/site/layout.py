@@ -24,6 +24,7 @@ CARDS = {
     "train-here": "The full version trains models on your computer.",
     "more-models": "The full version opens other timm models, and checkpoints from a file.",
     "class-examples": "The full version shows the images of CIFAR-10.",
+    "similar-patches": "The full version finds similar patches in the test images.",
     "tsne": "The full version arranges the test images by their similarity.",
     "near": "",
     "similar-model": "",

@@ -279,11 +279,14 @@ export function findPatch(element, [rows, columns], { clientX, clientY }) {
     computeIndex((clientX - box.left) / box.width, columns);
 }
 
-// Move a ring to a patch, or hide the ring if there is no patch with this number.
-export function placeRing(ring, [rows, columns], number) {
-  ring.hidden = !(number >= 0);
+// CSS of a patch in an element that shows a grid of patches.
+export function formatPatchStyle(number, [rows, columns]) {
   const [top, left] = [Math.floor(number / columns) / rows, (number % columns) / columns];
-  ring.style.cssText = `top: ${100 * top}%; left: ${100 * left}%; width: ${100 / columns}%; height: ${
-    100 / rows
-  }%`;
+  return `top: ${100 * top}%; left: ${100 * left}%; width: ${100 / columns}%; height: ${100 / rows}%`;
+}
+
+// Move a ring to a patch, or hide the ring if there is no patch with this number.
+export function placeRing(ring, grid, number) {
+  ring.hidden = !(number >= 0);
+  ring.style.cssText = formatPatchStyle(number, grid);
 }

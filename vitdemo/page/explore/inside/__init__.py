@@ -1,4 +1,4 @@
-"""The section "Inside the model" of Explore: from the pixels to the prediction, in six parts."""
+"""The section "Inside the model" of Explore: from the pixels to the prediction, in seven parts."""
 
 import gradio as gr
 
@@ -13,6 +13,7 @@ from vitdemo.page.explore.inside import (
     patches,
     patching,
     positions,
+    similar_patches,
 )
 from vitdemo.page.feature import PageSetup, merge_features
 
@@ -21,6 +22,7 @@ PARTS = {  # value of the state key `inside` -> modules: the overview, then the 
     "embeddings": [patches, patch_embedding, positions],
     "one_head": [one_head],
     "layers": [layer_by_layer],
+    "similar_patches": [similar_patches],
     "ablation": [head_ablation, knockout],
     "patching": [patching],
 }

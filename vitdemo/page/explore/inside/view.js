@@ -11,6 +11,8 @@ const SENTENCES = { // description of the part, and an action for the user
     "One head, number by number. Point at a patch to use it as the key; click to use it as the query.",
   layers:
     "What each layer adds to a logit, and the prediction after each layer. Click a layer number to choose the layer.",
+  similar_patches:
+    "Patches with similar tokens. Click a layer number to choose the layer, or a patch to find similar patches.",
   ablation: "Effect of each head on the prediction. Click heads to switch them off.",
   patching:
     "Where a prediction arises. Click or drag over patches to replace their tokens by those of image 2.",

@@ -1,6 +1,11 @@
 // Two images next to each other. The user chooses image 2, a layer, and the tokens of image 1 that the tokens of image 2
 // replace after this layer. The patches of these tokens are shown in image 1. The prediction is below, see prediction.js.
-import { formatProbability, formatSheetStyle, placeRing } from "../../../components/shared.js";
+import {
+  formatPatchStyle,
+  formatProbability,
+  formatSheetStyle,
+  placeRing,
+} from "../../../components/shared.js";
 import { addStrokes, applyStroke } from "../../../components/strokes.js";
 import { makeElement, markup, nothing, render as draw } from "../../../markup.js";
 import * as store from "../../../store.js";
@@ -13,17 +18,11 @@ const [IMAGE, LAYER, TOKENS] = ["image", "layer", "tokens"].map((name) => `patch
 
 const formatLayer = (layer) => (layer ? `after layer ${layer}` : "before layer 1");
 
-// The style of a patch in a grid that covers an image.
-function formatPlace(cell, [rows, columns]) {
-  const [top, left] = [Math.floor(cell / columns) / rows, (cell % columns) / columns];
-  return `top: ${100 * top}%; left: ${100 * left}%; width: ${100 / columns}%; height: ${100 / rows}%`;
-}
-
 function drawImage({ grid, images }, number, cells, ring) {
   const [rows, columns] = grid;
   const drawPatch = (cell) => {
     const style = number ? "" : formatSheetStyle(images[1], cell, columns, rows);
-    return markup`<i class="patch" style="${formatPlace(cell, grid)}; ${style}"></i>`;
+    return markup`<i class="patch" style="${formatPatchStyle(cell, grid)}; ${style}"></i>`;
   };
   return markup`<img src=${images[number].url} alt="" draggable="false"><i class="lines"
     style="--rows: ${rows}; --columns: ${columns}"></i>${cells.map(drawPatch)}${ring}`;
