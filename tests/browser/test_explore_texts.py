@@ -83,6 +83,24 @@ def test_other_models_are_counted_by_their_class(call):
         assert call(PREDICTIONS, "describeOthers", [chosen, others]) == text
 
 
+def test_prediction_sets_name_a_few_classes(call):
+    for classes, text in {
+        ("cat",): "95% set: cat",
+        ("cat", "dog"): "95% set: cat, dog",
+        tuple("abcd"): "95% set: a, b, c, d",
+        tuple("abcdef"): "95% set: a, b, c, d and 2 more",
+    }.items():
+        found = {"percent": 95, "classes": classes}
+        model = {**MODEL, "set": found, "percentile": None}
+        assert call(PREDICTIONS, "describeSet", model) == text
+        assert call(PREDICTIONS, "describeSet", {**model, "percentile": 5.0}) == text
+        assert call(PREDICTIONS, "describeSet", {**model, "percentile": 4.9}) == ""
+    assert call(PREDICTIONS, "describeSet", {**MODEL, "set": None}) == ""
+    sets = [{**MODEL, "run": run, "set": {"percent": 95, "classes": ["a"]}} for run in "ab"]
+    notes = call(PREDICTIONS, "listNotes", {"models": sets})
+    assert sum("The 95% set contains the predicted class" in note for note in notes) == 1
+
+
 def test_notes_explain_classes_once_and_label_smoothing(call):
     smooth = {**MODEL, "run": "smooth", "smoothing": 0.1, "target": 0.91}
     notes = call(PREDICTIONS, "listNotes", {"models": [MODEL, smooth]})

@@ -22,6 +22,7 @@ from vitdemo.metrics.calibration import (
     negative_log_likelihood,
 )
 from vitdemo.metrics.classification_report import validated_evaluation
+from vitdemo.metrics.prediction_sets import PredictionSetReport, compute_set_report
 from vitdemo.metrics.training_progress import recipe_field
 from vitdemo.runs import Run
 
@@ -54,6 +55,7 @@ class CalibrationReport:
     chance: ChanceCalibration
     scaled: ScaledCalibration | None  # None if the run's files have no validation predictions
     true_class_target: float = 1.0
+    sets: PredictionSetReport | None = None  # None without validation predictions
 
     @property
     def mean_confidence(self) -> float:
@@ -77,6 +79,7 @@ def compute_calibration_report(run: Run) -> CalibrationReport:
         compute_chance_calibration(probabilities),
         _compute_scaled_calibration(run),
         get_true_class_target(run),
+        compute_set_report(run),
     )
 
 

@@ -17,6 +17,7 @@ from vitdemo.metrics.calibration import (
     split_by_overconfidence,
 )
 from vitdemo.metrics.calibration_report import CalibrationReport, ScaledCalibration
+from vitdemo.metrics.prediction_sets import COVERAGE_PERCENT, PredictionSetReport
 
 CALIBRATION_INTRO = (
     "The **confidence** of a prediction is the probability that the model gives to the predicted "
@@ -42,9 +43,10 @@ CALIBRATION_TERMS = {
 
 
 def calibration_blocks(report: CalibrationReport) -> list[DocumentBlock]:
-    """Return one sentence, two figures and a table."""
+    """Return one sentence about each topic, two figures and a table."""
     return [
         Text(summarise_calibration(report)),
+        *([Text(summarise_sets(report.sets))] if report.sets else []),
         Plots([reliability_figure(report), confidence_figure(report)]),
         Details("Table of all levels of confidence", [bins_table(report)]),
     ]
@@ -52,7 +54,8 @@ def calibration_blocks(report: CalibrationReport) -> list[DocumentBlock]:
 
 def explain_calibration(report: CalibrationReport, path: str) -> list[DocumentBlock]:
     """Describe the calibration in detail, before and after scaling; `path` is the run's folder."""
-    return [Text(describe_calibration(report)), temperature_block(report, path)]
+    about = [Text(describe_calibration(report)), temperature_block(report, path)]
+    return [*about, *([Text(describe_sets(report.sets))] if report.sets else [])]
 
 
 def summarise_calibration(report: CalibrationReport) -> str:
@@ -67,6 +70,31 @@ def summarise_calibration(report: CalibrationReport) -> str:
     return (
         f"{report.run} has a calibration error of {error}{scaled}, which is within the range "
         "expected by chance."
+    )
+
+
+def summarise_sets(sets: PredictionSetReport) -> str:
+    """Describe coverage and mean size of the prediction sets on the test set."""
+    low, high = sets.interval
+    classes = "class" if f"{sets.mean_size:.2f}" == "1.00" else "classes"
+    return (
+        f"Its {COVERAGE_PERCENT}% prediction sets contain the true class of "
+        f"**{percent_text(sets.coverage)}%** of the test images (95% confidence interval: "
+        f"{percent_text(low)} to {percent_text(high)}%). They have {sets.mean_size:.2f} {classes} "
+        "on average."
+    )
+
+
+def describe_sets(sets: PredictionSetReport) -> str:
+    """Describe the method of the prediction sets, and their threshold."""
+    return (
+        "A **prediction set** contains the predicted class, and all classes with a probability of "
+        f"at least {percent_text(sets.threshold)}%. The true class of {COVERAGE_PERCENT}% of the "
+        f"{sets.num_calibration:,} validation images reaches this threshold "
+        "(split conformal prediction with the score 1 − p; Sadinle et al. 2019; Angelopoulos & "
+        f"Bates 2021). For images like the validation images, the set contains the true class with "
+        f"a probability of at least {COVERAGE_PERCENT}%. This holds on average over images, but "
+        "not for each class or image."
     )
 
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from tests.support.factories import make_run
+from tests.metrics.test_prediction_sets import with_validation
+from tests.support.factories import make_evaluation, make_run
 from vitdemo.context import Prediction
 from vitdemo.page.explore.predictions import to_payload
 
@@ -57,3 +58,12 @@ def test_prediction_card_has_the_target_of_label_smoothing(tmp_path):
     run.config["recipe"]["label_smoothing"] = 0.1
     card = describe(run)
     assert (card["smoothing"], round(card["target"], 6)) == (0.1, 0.91)
+
+
+def test_prediction_card_has_the_prediction_set(tmp_path):
+    assert describe(make_run(tmp_path / "untested"))["set"] is None
+    run = make_run(tmp_path / "vit", tested=with_validation(make_evaluation(0)))
+    run.evaluation.validation_probabilities[:] = 0.1  # every true class has a probability of 0.1
+    found = describe(run)["set"]
+    # The probabilities are 0, 1/45, ..., 9/45, and those of the last five classes are above 0.1.
+    assert found == {"percent": 95, "classes": list(run.classes[:4:-1])}

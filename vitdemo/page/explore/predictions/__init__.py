@@ -9,11 +9,13 @@ On a static site, the payload of an own image also has "offer", which names the 
 loaded.
 """
 
+import torch
 from torch import Tensor
 
 from vitdemo.context import AppContext, Prediction, read_test_accuracy
 from vitdemo.metrics import top_k_classes
 from vitdemo.metrics.calibration_report import get_true_class_target
+from vitdemo.metrics.prediction_sets import COVERAGE_PERCENT, read_threshold, select_classes
 from vitdemo.metrics.training_progress import recipe_field
 from vitdemo.models import features_and_logits
 from vitdemo.page import state_keys as keys
@@ -44,11 +46,17 @@ def compute_outputs(context: AppContext, run: Run, state: ViewState, crop: Tenso
     """Compute the parts of `describe_prediction` that depend on the image: see `page.graph`."""
     model = context.load_model(run)
     features, logits = features_and_logits(model, run.preprocessing(crop[None]))
-    values, indices = logits[0].softmax(0).topk(min(NUM_CARD_CLASSES, len(run.classes)))
+    probabilities = logits[0].softmax(0)
+    values, indices = probabilities.topk(min(NUM_CARD_CLASSES, len(run.classes)))
     outputs: Outputs = {
         "classes": Choice(indices, run.classes),
         "probabilities": Numbers(values, PROBABILITY_DIGITS),
     }
+    if (threshold := read_threshold(run)) is not None:
+        sorted_values, order = probabilities.topk(len(run.classes))
+        is_first = torch.arange(len(order), device=order.device) == 0
+        chosen = torch.where(is_first | (sorted_values >= threshold), order, -1)
+        outputs["set.classes"] = Choice(chosen, run.classes)
     if reference := read_reference(run):
         outputs["percentile"] = Numbers(reference.percentile(features[0]), PERCENTILE_DIGITS)
     return outputs
@@ -72,8 +80,9 @@ def describe_prediction(prediction: Prediction, label: str | None) -> dict:
     """Return the most probable classes, and the figures of the run.
 
     `label` is None if the run does not have the true class, and `known` is None if it has many
-    classes. `percentile` is the similarity to the run's training images; below `unlike` and
-    `rather_unlike`, the image gets a warning. `target` is the training target of the true class.
+    classes. `set` is the prediction set, see `describe_set`. `percentile` is the similarity to the
+    run's training images; below `unlike` and `rather_unlike`, the image gets a warning. `target` is
+    the training target of the true class.
     """
     run = prediction.run
     indices, values = top_k_classes(prediction.probabilities, NUM_CARD_CLASSES)
@@ -88,6 +97,7 @@ def describe_prediction(prediction: Prediction, label: str | None) -> dict:
         "classes": [run.classes[i] for i in indices],
         "probabilities": round_numbers(values, PROBABILITY_DIGITS),
         "label": label if label in run.classes else None,
+        "set": describe_set(prediction),
         "percentile": prediction.similarity_percentile,
         "unlike": UNLIKE_PERCENTILE,
         "rather_unlike": RATHER_UNLIKE_PERCENTILE,
@@ -96,3 +106,16 @@ def describe_prediction(prediction: Prediction, label: str | None) -> dict:
         "smoothing": smoothing,
         "target": get_true_class_target(run) if smoothing else 1.0,
     }
+
+
+def describe_set(prediction: Prediction) -> dict | None:
+    """Return the classes of the prediction set, the most probable first, and its coverage.
+
+    See `vitdemo.metrics.prediction_sets`. Returns None for a run without a threshold.
+    """
+    run, probabilities = prediction.run, prediction.probabilities
+    if (threshold := read_threshold(run)) is None:
+        return None
+    (selected,) = select_classes(probabilities[None], threshold)
+    order = [i for i in (-probabilities).argsort(kind="stable") if selected[i]]
+    return {"percent": COVERAGE_PERCENT, "classes": [run.classes[i] for i in order]}

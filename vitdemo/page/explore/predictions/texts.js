@@ -18,6 +18,18 @@ export function describeAccuracy({ accuracy, is_cross_validated: isCrossValidate
   return dataset === null ? measured : `${measured} on ${dataset}`;
 }
 
+const MAX_SET_NAMES = 4; // classes of a prediction set that are named
+
+// The prediction set, such as "95% set: cat, dog", or "" for a model without one. The set does not hold for an image that
+// is unlike the training images.
+export function describeSet(model) {
+  if (!model.set || describeUnusual(model)) return "";
+  const { percent, classes } = model.set;
+  const more = classes.length - MAX_SET_NAMES;
+  const names = classes.slice(0, MAX_SET_NAMES).join(", ");
+  return `${percent}% set: ${names}${more > 0 ? ` and ${more} more` : ""}`;
+}
+
 // One line about a model.
 export function describeModel(model) {
   const { run, summary, parameters } = model;
@@ -56,12 +68,18 @@ const describeSmoothing = ({ run, smoothing, target }) =>
     (100 * target).toFixed(0)
   }%, not 100%.`;
 
+// The explanation of the prediction sets of models; see vitdemo/metrics/prediction_sets.py.
+function describeSets({ percent }) {
+  return `The ${percent}% set contains the predicted class, and all classes whose probability reaches a threshold. Of the images like the validation images, at least ${percent}% have their true class in this set (split conformal prediction). For custom classes, the threshold is from cross-validation.`;
+}
+
 // Notes that explain the numbers of these models to newcomers.
 export function listNotes({ models }) {
   const bySet = new Map(models.filter(({ known }) => known).map((model) => [model.known.join(), model]));
   return [
     ...models.map(describeModel),
     ...[...bySet.values()].map(describeKnown),
+    ...models.filter(({ set }) => set).slice(0, 1).map(({ set }) => describeSets(set)),
     ...models.filter(({ smoothing }) => smoothing).map(describeSmoothing),
   ];
 }

@@ -4,7 +4,14 @@ import { drawClassBar } from "../../components/class_bars.js";
 import { drawNotice, formatProbability } from "../../components/shared.js";
 import { markup, nothing, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
-import { describeAccuracy, describeModel, describeOthers, describeUnusual, listNotes } from "./texts.js";
+import {
+  describeAccuracy,
+  describeModel,
+  describeOthers,
+  describeSet,
+  describeUnusual,
+  listNotes,
+} from "./texts.js";
 
 function drawRows({ classes, probabilities, label: truth }) {
   return markup`<ul>${
@@ -15,7 +22,9 @@ function drawRows({ classes, probabilities, label: truth }) {
 function drawRemarks(model) {
   const unusual = describeUnusual(model);
   const warning = unusual ? markup`<p class="unusual">${unusual}</p>` : nothing;
-  return markup`${warning}<p class="known">${describeAccuracy(model)}</p>`;
+  return markup`${warning}<p class="known set">${describeSet(model)}</p><p class="known">${
+    describeAccuracy(model)
+  }</p>`;
 }
 
 function drawChosenCard(model) {
