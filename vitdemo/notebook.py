@@ -175,6 +175,8 @@ def ground_truth(task: str, images: int = 20) -> ShareSummary:
     if task not in TASKS:
         raise ValueError(f"Unknown task '{task}': choose one of {', '.join(TASKS)}.")
     return measure_shares(get_context(), get_context().find_run(task), images)
+
+
 def patch_colours(model: str, *images: ImageSource) -> list[np.ndarray]:
     """Return the colours (L, rows, columns, 3), 0 to 1, of the patches of each image, by layer.
 

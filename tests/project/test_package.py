@@ -19,7 +19,7 @@ from vitdemo.installation import find_included
 
 BUILD_FILES = ("pyproject.toml", "requirements.txt", "README.md", "LICENSE")
 NOT_INCLUDED = shutil.ignore_patterns("__pycache__")
-MAX_WHEEL_MB = 75
+MAX_WHEEL_MB = 78
 
 
 @pytest.fixture(scope="module")
