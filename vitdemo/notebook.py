@@ -7,8 +7,8 @@
     view.save("cat.html")  # the same view as a file that needs no network
 
 `trace`, `rollout`, `attribute`, `faithfulness`, `fewest_patches`, `patching` and `patch_colours`
-return results for the same model and image. `ground_truth` tests attribution maps on images with a
-known answer. The `model` is the name of an included model, the folder of a run, or an address as in
+return results for the same model and image. `ground_truth` tests maps on images whose correct map
+is known. The `model` is the name of an included model, the folder of a run, or an address as in
 docs/models-and-api.md. The `image` is a file, a Pillow image, or an array (height, width, 3) uint8.
 
 Letters: L layers, H heads, N tokens.

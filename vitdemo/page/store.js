@@ -6,7 +6,7 @@ export { act, connectActions } from "./store/actions.js";
 export { isTaskKnown, parsePayload } from "./store/channel.js";
 export { showControl, takeChanges, updateControls } from "./store/controls.js";
 export { connectDownloads, requestFile } from "./store/downloads.js";
-export { choose, chooseLayer, takeLayer } from "./store/models.js";
+export { choose, chooseLayer, getFirstModel, takeLayer } from "./store/models.js";
 export { getInitialImage, open, openImage, openTab, openTabs, start } from "./store/navigation.js";
 export { getLabels, keys, set, state, watch } from "./store/state.js";
 export { cancelTask, connectTasks, isTaskRunning, startTask, stopTask } from "./store/tasks.js";

@@ -18,11 +18,13 @@ export function mount({ element, props, trigger, watch }) {
 
   let truthModels = []; // models of ground truth images, which predict no other classes
 
-  function chooseImage(source, model) {
-    const isTruth = truthModels.includes(store.state.model);
-    if (model) store.choose("model", model);
-    else if (isTruth) store.choose("model", store.getFirstModel());
-    store.set({ image: { source, path: null, at: 0.5 }, unavailable: "" });
+  let earlierModel = null; // the last model that is not a ground truth model
+
+  function chooseImage(source, ownModel) {
+    if (!truthModels.includes(store.state.model)) earlierModel = store.state.model;
+    const model = ownModel ?? earlierModel ?? store.getFirstModel();
+    store.set({ image: { source, path: null, at: 0.5 }, model, unavailable: "" });
+    store.showControl("model", { value: model });
   }
 
   function drawTile({ sources, titles, sheet, models = [] }, i) {

@@ -144,9 +144,9 @@ function drawMaps(data, large, drawn) {
     `supports ${data.target}`,
   ];
   const others = data.maps.length > 1
-    ? markup`<div class="small" role="group" aria-label="All maps: choose a map to enlarge it">${data.truth ? drawTruth(data.truth, data.seen) : nothing}${
-      data.maps.map((map) => drawSmallMap(map, data, map === large))
-    }${drawExplanations(data)}</div>`
+    ? markup`<div class="small" role="group" aria-label="All maps: choose a map to enlarge it">${
+      data.truth ? drawTruth(data.truth, data.seen) : nothing
+    }${data.maps.map((map) => drawSmallMap(map, data, map === large))}${drawExplanations(data)}</div>`
     : nothing;
   const panel = makePanel(large, data);
   const key = JSON.stringify([panel, ends]);
