@@ -171,6 +171,10 @@ def test_panel_receives_the_lesson_with_facts_and_the_next_available_lesson(fold
     assert step["task"] == {"kind": "point", "where": "", "op": "", "value": "", "because": ""}
     assert found["next"] == {"name": "c", "title": "C"}
     assert panel.payload([folder], shipped, make_state(lesson="c"))["next"] is None
+    for name, following in (("10-x", "a"), ("9-x", "10-x")):  # sorted by number
+        (folder / f"{name}.md").write_text(f"{LESSON_HEADER}## S\nWords.\n")
+        found = panel.payload([folder], shipped, make_state(lesson=name))
+        assert found["next"]["name"] == following
 
 
 @pytest.mark.parametrize(

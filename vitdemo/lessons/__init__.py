@@ -145,10 +145,11 @@ def read_lessons(*folders: Path) -> tuple[list[Lesson], list[str]]:
             lessons[path.stem] = read_lesson(path)
         except LessonError as error:
             problems.append(str(error))
-    return [lessons[name] for name in sorted(lessons, key=_get_sort_key)], problems
+    return [lessons[name] for name in sorted(lessons, key=get_sort_key)], problems
 
 
-def _get_sort_key(name: str) -> tuple[float, str]:
+def get_sort_key(name: str) -> tuple[float, str]:
+    """Return the key of a lesson's name that sorts "9-sinks" before "10-ground-truth"."""
     number = re.match(r"\d+", name)
     return (int(number[0]) if number else math.inf), name
 

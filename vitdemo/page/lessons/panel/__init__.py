@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from vitdemo.context import AppContext
+from vitdemo.lessons import get_sort_key
 from vitdemo.page import state_keys as keys
 from vitdemo.page.lessons.catalog import load_lesson, read_catalog
 from vitdemo.page.view_state import ViewState, needs
@@ -23,6 +24,7 @@ VIEW = "lesson_panel"
 @needs(keys.LESSON)
 def payload(folders: Sequence[Path], context: AppContext, state: ViewState) -> dict:
     lesson = load_lesson(context, folders, state[keys.LESSON])
-    later = [each for each in read_catalog(context, folders)[0] if each.name > lesson.name]
+    place = get_sort_key(lesson.name)
+    later = [each for each in read_catalog(context, folders)[0] if get_sort_key(each.name) > place]
     following = {"name": later[0].name, "title": later[0].title} if later else None
     return {"lesson": asdict(lesson), "next": following}
