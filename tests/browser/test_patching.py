@@ -180,7 +180,7 @@ def test_models_offer_the_tokens_that_they_have(open_views, kinds_views, name, b
     page = open_views(kinds_views, IDS, f"picture=photo:cat&model={name}", is_new=True)
     wait_for_maps(page)
     expect(page.locator("#patching-images [aria-pressed]")).to_have_count(buttons)
-    legend = page.locator("#patching-maps .legend span")
+    legend = page.locator("#patching-maps .vd-layer-legend span")
     expect(legend).to_have_text([*curves, "random half of the patches"])
     page.locator("#patching-maps summary", has_text="Share by layer").click()
     rows = page.locator("#patching-maps .vd-numbers tbody tr")

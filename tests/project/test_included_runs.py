@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from vitdemo import data, models, runs
-from vitdemo.analyses import features, tsne_file
+from vitdemo.analyses import features, linear_probes, tsne_file
 from vitdemo.analyses.class_attribution import choose_first_map
 from vitdemo.analyses.predictions import available_predictions
 from vitdemo.context import read_test_accuracy
@@ -340,3 +340,17 @@ def test_stored_maps_fit_the_weights_and_the_default_sample(trained, cifar10):
     assert learned.places.min() >= 0 and learned.places.max() <= 1
     assert learned.purity > 0.85 > 0.5 > pixels.purity
     assert (trained.path / tsne_file.TSNE_FILE).stat().st_size < 20_000
+
+
+def test_stored_probes_fit_the_weights_and_the_model(trained):
+    if not models.get_family(trained.spec).has_attention:
+        assert linear_probes.read_probes(trained) is None
+        return
+    probes = linear_probes.read_probes(trained)
+    assert (probes.training_images, probes.test_images) == (2000, 1000)
+    lens, probe = (probes.accuracies[name] for name in ("logit lens", "mean of the patches"))
+    depth = len(runs.load_model(trained).blocks)
+    assert {len(each) for each in probes.accuracies.values()} == {depth + 1}
+    # The last value of the lens is the model's accuracy on a tenth of the test set.
+    assert lens[-1] == pytest.approx(read_test_accuracy(trained), abs=0.02)
+    assert 0.2 < probe[0] < probe[-1] and max(lens[:2]) < 0.3

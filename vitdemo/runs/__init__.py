@@ -16,6 +16,7 @@ from vitdemo.runs.files import (
     FAITHFULNESS_FILE,
     HISTORY_FILE,
     JOB_FILE,
+    PROBES_FILE,
     RECORD_FIELDS,
     REFERENCE,
     WEIGHTS_FILE,
@@ -46,7 +47,7 @@ from vitdemo.runs.weights import SavedWeights, list_saved_epochs, list_saved_wei
 
 __all__ = [
     "CHECKPOINT_FILE", "CONFIG_FILE", "CUSTOM_CLASSES_RECIPE", "EVALUATION_FILE",
-    "FAITHFULNESS_FILE", "HISTORY_FILE", "JOB_FILE", "RECORD_FIELDS", "REFERENCE",
+    "FAITHFULNESS_FILE", "HISTORY_FILE", "JOB_FILE", "PROBES_FILE", "RECORD_FIELDS", "REFERENCE",
     "TRAINING_OPTIONS", "WEIGHTS_FILE", "Evaluation", "Run", "SavedWeights", "append_record",
     "disambiguate_names", "find_pretraining", "find_runs", "get_lineage", "get_run_stamp",
     "list_saved_epochs", "list_saved_weights", "load_model", "number_runs", "read_checkpoint",

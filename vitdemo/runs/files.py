@@ -28,6 +28,7 @@ EVALUATION_FILE, CHECKPOINT_FILE, EPOCHS_FOLDER = "evaluation.npz", "checkpoint.
 REFERENCE = "reference_features.npz"  # features of training images, see `reference`
 JOB_FILE = "job.json"  # state of a run that the page started; written before all other files
 FAITHFULNESS_FILE = "faithfulness.json"  # results of the faithfulness test
+PROBES_FILE = "linear_probes.json"  # accuracies of linear probes after each layer
 RECORD_FIELDS = (
     "epoch",
     "stage",

@@ -13,6 +13,7 @@ from vitdemo.runs.files import (
     FAITHFULNESS_FILE,
     HISTORY_FILE,
     JOB_FILE,
+    PROBES_FILE,
     REFERENCE,
     WEIGHTS_FILE,
     read_config,
@@ -58,8 +59,8 @@ def read_any_run(folder: Path) -> Run:
 def get_run_stamp(folder: Path) -> tuple:
     """Return modification time and size of each file that the page shows, or () if missing."""
     stamps = []
-    files = (CONFIG_FILE, HISTORY_FILE, WEIGHTS_FILE, EVALUATION_FILE, REFERENCE, FAITHFULNESS_FILE)
-    for name in files:
+    results = EVALUATION_FILE, REFERENCE, FAITHFULNESS_FILE, PROBES_FILE
+    for name in (CONFIG_FILE, HISTORY_FILE, WEIGHTS_FILE, *results):
         try:
             status = (folder / name).stat()
             stamps.append((status.st_mtime_ns, status.st_size))

@@ -27,7 +27,7 @@ def test_every_view_has_a_payload(context, count):
         if count == "1" and name.startswith("patching."):  # patching compares two classes
             with pytest.raises(RunError, match="only the class"):
                 payload(context, ViewState(CAT, count, {}))
-        elif name == "similar_patches":  # these are patches of test images
+        elif name in ("similar_patches", "linear_probes"):  # these need test images
             with pytest.raises(DataError):
                 payload(context, ViewState(CAT, count, {}))
         else:

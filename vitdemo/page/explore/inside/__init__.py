@@ -8,6 +8,7 @@ from vitdemo.page.explore.inside import (
     head_ablation,
     knockout,
     layer_by_layer,
+    linear_probes,
     one_head,
     patch_embedding,
     patches,
@@ -21,7 +22,7 @@ PARTS = {  # value of the state key `inside` -> modules: the overview, then the 
     "diagram": [architecture],
     "embeddings": [patches, patch_embedding, positions],
     "one_head": [one_head],
-    "layers": [layer_by_layer],
+    "layers": [layer_by_layer, linear_probes],
     "similar_patches": [similar_patches],
     "ablation": [head_ablation, knockout],
     "patching": [patching],
@@ -33,6 +34,7 @@ VIEW_IDS = {  # elem_id of the view, for each module without controls
     positions: "positions",
     one_head: "one-head",
     layer_by_layer: "layer-by-layer",
+    linear_probes: "linear-probes",
 }
 MODULES = [module for modules in PARTS.values() for module in modules]
 FEATURE = merge_features(module.FEATURE for module in MODULES)

@@ -1,6 +1,6 @@
 // Functions that several parts of the section "Inside the model" use.
 import { loadMatrices } from "../../components/matrices.js";
-import { drawNotice, formatProbability, getColour } from "../../components/shared.js";
+import { drawNotice, formatProbability, getColour, makeRange } from "../../components/shared.js";
 import { markup, render } from "../../markup.js";
 import * as store from "../../store.js";
 
@@ -12,6 +12,44 @@ export function describePrediction({ run, predicted: [before, now], classes, now
   const probability = formatProbability(shares[classes.indexOf(now)]);
   return `${run} ${before === now ? "still" : "now"} predicts ${now} (${probability}).`;
 }
+
+// The payload of `createLinePlots` for `curves` { name, y, colour, dashed } of all layers, from 0 on. `x` names the layers,
+// and `file` is the name of the CSV file.
+export function makeLayerPlots(curves, { title, unit, x, decimals, file }) {
+  const layers = makeRange(curves[0].y.length);
+  const lines = curves.map((curve) => ({
+    ...{
+      run: curve.name,
+      label: "",
+      x: layers,
+      faint: false,
+      sign: "",
+      points: true,
+      read: true,
+      epochs: null,
+    },
+    ...curve,
+  }));
+  const names = lines.map(({ name }) => name);
+  const label = `${title} for ${names.join(", ")}`;
+  const rows = layers.map((layer) => [layer, ...lines.map(({ y }) => y[layer])]);
+  return {
+    legend: [],
+    note: "",
+    problems: [],
+    x: null,
+    plots: [{ title, label, unit, x, whole: true, zero: true, decimals, lines }],
+    csv: { name: file, rows: [["layer", ...names], ...rows] },
+  };
+}
+
+// The legend of such curves.
+export const drawCurveLegend = (curves) =>
+  markup`<p class="vd-layer-legend">${
+    curves.map(({ name, colour, dashed }) =>
+      markup`<span><i class=${dashed ? "dashed" : ""} style="color: ${colour}"></i>${name}</span>`
+    )
+  }</p>`;
 
 // A list of `options` [value, text] for the state key `key`, whose valid value is `chosen`.
 export function drawSelect(key, options, chosen, className) {

@@ -13,6 +13,7 @@ import { createRoving, drawValues, findLargest, makeCanvas, makeRange } from "..
 import { createQuickStart, createTaskPanel } from "../../../components/task_panel.js";
 import { makeElement, markup, nothing, render as draw } from "../../../markup.js";
 import * as store from "../../../store.js";
+import { drawCurveLegend, makeLayerPlots } from "../shared.js";
 
 const VIEW = "patching.maps";
 const LAYER = "patching.layer";
@@ -84,43 +85,19 @@ function listCurves({ curves, random }) {
     name: names[name] ?? name,
     y,
     colour: COLOURS[name],
+    dashed: false,
   }));
   return [...found, { name: "random half of the patches", y: random, colour: RANDOM_COLOUR, dashed: true }];
 }
 
-function makePlots({ run, classes, result }) {
-  const x = makeRange(result.random.length);
-  const lines = listCurves(result).map((curve) => ({
-    ...{ run: curve.name, label: "", x, faint: false, sign: "", points: true, read: true, epochs: null },
-    ...{ dashed: false, ...curve },
-  }));
-  const rows = x.map((layer) => [layer, ...lines.map(({ y }) => y[layer])]);
-  return {
-    legend: [],
-    note: "",
-    problems: [],
-    x: null,
-    plots: [{
-      title: "Share by layer of the replacement",
-      label: `Share by layer for ${lines.map(({ name }) => name).join(", ")}`,
-      unit: "share",
-      x: "layers before the replacement",
-      whole: true,
-      zero: true,
-      decimals: 2,
-      lines,
-    }],
-    csv: { name: `${run}-patching.csv`, rows: [["layer", ...lines.map(({ name }) => name)], ...rows] },
-    classes,
-  };
-}
-
-const drawLegend = (result) =>
-  markup`<p class="legend">${
-    listCurves(result).map(({ name, colour, dashed }) =>
-      markup`<span><i class=${dashed ? "dashed" : ""} style="color: ${colour}"></i>${name}</span>`
-    )
-  }</p>`;
+const makePlots = ({ run, result }) =>
+  makeLayerPlots(listCurves(result), {
+    title: "Share by layer of the replacement",
+    unit: "share",
+    x: "layers before the replacement",
+    decimals: 2,
+    file: `${run}-patching.csv`,
+  });
 
 function drawTable({ result }) {
   const curves = listCurves(result);
@@ -155,7 +132,7 @@ function create(element) {
           ? drawCaption(`${describeHandOver(result)} ${describeLargest(result)}`)
           : drawCaption("Each map shows how far a replaced patch moves the logits towards image 2, by layer.")
       }${drawMaps(data, Math.min(state[LAYER], layers))}${
-        result ? markup`${drawLegend(result)}${plots}${drawTable(data)}` : nothing
+        result ? markup`${drawCurveLegend(listCurves(result))}${plots}${drawTable(data)}` : nothing
       }${drawAbout(...ABOUT)}`,
       element,
     );
