@@ -271,9 +271,22 @@ def test_tasks_of_an_own_photo_show_progress_and_results(open_site):
     expect(page.get_by_role("button", name="Compute slow maps")).to_be_hidden()
     page.get_by_role("tab", name="Fool the model").click()
     page.get_by_role("button", name="Find fewest").click()
-    expect(page.locator("#hands-answers .message")).to_contain_text(
-        re.compile("ound in [0-9,]+ tested")
-    )
+    message = page.locator("#hands-answers .message")
+    expect(message).to_contain_text(re.compile("ound in [0-9,]+ tested"))
+
+
+def test_the_line_about_loading_disappears_after_shared_weights(open_site):
+    """The second graph needs a small file and the weights of the first one."""
+    page = open_site("model=vit")
+    wait_for_views(page)
+    choose_photo(page, encode(make_picture(120, 80)))
+    expect(page.locator("#picture .about")).to_contain_text("Your photo")
+    wait_for_views(page)
+    page.evaluate("vitdemo.store.set({ section: 'inside', inside: 'ablation' })")
+    expect(page.locator("#part-ablation [data-view=head_ablation] button").first).to_be_visible()
+    wait_for_views(page)
+    # Without a further part, the line disappears after 20 seconds.
+    expect(page.locator(".vd-loading")).to_have_count(0, timeout=10_000)
 
 
 CROPS = [

@@ -19,6 +19,7 @@ const NOT_COMPUTED =
   "This browser cannot run the model, or has too little memory. Another browser may be able to.";
 const FOLDER = "data/graphs/";
 const MAX_CROPS = 20;
+const MIN_REPORTED = 1e5; // bytes whose loading is shown
 const ERRORS = 3; // severity of messages; warnings name operations that the runtime does not optimise
 const PREVIEW_SIDE = 640; // pixels, because browsers keep shown images decoded
 const GZIP = [0x1f, 0x8b]; // first bytes; a server may unpack the file itself
@@ -33,7 +34,9 @@ let runtime = null; // promise
 
 async function startRuntime(sources) {
   const name = "site/vendor/ort-wasm-simd-threaded";
-  const packed = new Uint8Array(await loadBytes(sources[`${name}.wasm.gz`], startReport("the runtime")));
+  const report = startReport("the runtime");
+  const packed = new Uint8Array(await loadBytes(sources[`${name}.wasm.gz`], report));
+  report(0, true);
   const isPacked = GZIP.every((byte, i) => packed[i] === byte);
   ort.env.wasm.numThreads = 1; // threads need response headers that plain file servers do not send
   ort.env.wasm.wasmPaths = { mjs: getUrl(sources[`${name}.mjs`]) };
@@ -43,10 +46,14 @@ async function startRuntime(sources) {
 const decompress = (bytes) =>
   new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
 
-// Return a function that reports further loaded bytes of `name` to the page. `size` is 0 if it is not known.
+// Return a function that reports further loaded bytes of `name` to the page. `size` is 0 if it is not known until the last
+// report.
 function startReport(name, size = 0) {
   let loaded = 0;
-  return (count) => postMessage({ name, loaded: loaded += count, size });
+  return (count, isLast = false) => {
+    loaded += count;
+    postMessage({ name, loaded, size: isLast ? loaded : size });
+  };
 }
 
 const getUrl = (source) => source instanceof Blob ? URL.createObjectURL(source) : source;
@@ -77,7 +84,9 @@ async function* readParts(stream) { // Safari cannot iterate a stream
 
 // Return the bytes of the weights by file name. Files remain in memory, because several graphs share them.
 function loadWeights({ run, weights }, sources) {
-  const report = startReport(run, Object.values(weights).reduce((sum, each) => sum + each, 0));
+  const missing = Object.keys(weights).filter((name) => !files.has(name));
+  const size = missing.reduce((sum, name) => sum + weights[name], 0);
+  const report = size < MIN_REPORTED ? undefined : startReport(run, size);
   const load = (name) => {
     const found = files.get(name) ?? loadBytes(sources[FOLDER + name], report, weights[name]);
     files.set(name, found);
