@@ -49,8 +49,7 @@ function drawButtons({ name, title, step, isBegun, isFinished }, isNext) {
 
 function drawCard(lesson, isNext, isFirstVisit) {
   const { number, title, goal, thumbnail, share } = lesson;
-  const drawThumbnail = () =>
-    markup`<img class="thumb" src=${thumbnail.url} alt="" width="112" height="112">`;
+  const drawThumbnail = () => markup`<img class="thumb" src=${thumbnail.url} alt="" width="64" height="64">`;
   return markup`<li class=${isNext ? "next" : nothing}>
     ${thumbnail ? drawThumbnail() : markup`<span class="thumb"></span>`}
     <div class="words">
