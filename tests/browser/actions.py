@@ -318,22 +318,29 @@ def release_responses(page: Page) -> None:
     page.evaluate("release()")
 
 
-def record_requests(page: Page, *parts: str) -> list[str]:
-    """Return the growing list of requested URLs, or of those that contain one of `parts`."""
+def record_requests(page: Page, *parts: str, view: str = "") -> list[str]:
+    """Return the growing list of requested URLs, or of those that contain one of `parts`.
+
+    With `view`, the list contains only requests for the data of this view.
+    """
     urls = []
 
     def note(request: Request) -> None:
-        if not parts or any(part in request.url for part in parts):
+        is_named = not parts or any(part in request.url for part in parts)
+        if is_named and view in (request.post_data or ""):
             urls.append(request.url)
 
     page.on("request", note)
     return urls
 
 
-def record_model_requests(page: Page) -> list[str]:
-    """Wait for former requests, and return the growing list of model requests from then on."""
+def record_model_requests(page: Page, view: str = "") -> list[str]:
+    """Wait for former requests, and return the growing list of model requests from then on.
+
+    With `view`, the list contains only requests for the data of this view.
+    """
     wait_until_idle(page)
-    return record_requests(page, "/queue/join", "/answers/ask")
+    return record_requests(page, "/queue/join", "/answers/ask", view=view)
 
 
 def fits_window(page: Page) -> bool:

@@ -26,6 +26,7 @@ from tests.support.factories import (
     make_unfinished_run,
 )
 from vitdemo import runs
+from vitdemo.page.training import results
 from vitdemo.page.training.curves import NO_SELECTION_MESSAGE
 
 UPDATE_INTERVAL_MS = 6000  # milliseconds between updates of an open tab
@@ -115,7 +116,7 @@ def test_plots_follow_the_chosen_runs_from_none_to_all(progress):
     expect(page.locator("#plots svg")).to_have_count(3)
     open_fold(page, "Runs and axes", "#runs .entry")
     expect(chosen_runs(page)).to_have_text(["resnet", "timm", "vit"])
-    requests = record_model_requests(page)
+    requests = record_model_requests(page, results.VIEW)
     page.locator("#learning summary").first.click()
     expect(page.locator("#learning svg")).to_have_count(2)  # learning rate, time per epoch
     assert len(requests) == 1  # the results of all epochs are sent while they are visible
