@@ -8,9 +8,11 @@ from tests.support.factories import make_context
 from tests.support.loops import call_in_loop
 from tests.support.sites import ignore_progress, read_settings
 from vitdemo.data import MISSING_DATASET
+from vitdemo.data.ground_truth import TASKS
 from vitdemo.errors import DataError, SiteError
 from vitdemo.page import FEATURE
 from vitdemo.page import state_keys as keys
+from vitdemo.page.image_sources import list_truth_sources
 from vitdemo.page.view_state import needs
 from vitdemo.site import export
 from vitdemo.site.record import NEEDS_DATASET, Recorder, format_state
@@ -65,14 +67,14 @@ def test_recorded_activation_patching_has_maps(exported_site):
     }
     data = [json.loads(text).get("data") for text in texts.values()]
     found = [each for each in data if each]  # not of the model without attention
-    assert {each["run"] for each in found} == {"vit", "timm"}
+    assert {each["run"] for each in found} == {"vit", "timm", *TASKS}
     assert all(len(each["result"]["maps"]) == each["layers"] + 1 for each in found)
 
 
 def test_no_image_of_a_dataset_is_exported(exported_site):
     shown = json.loads((exported_site / "data" / "image_input.json").read_text("utf-8"))
     sources = {json.loads(state)[0]["source"] for state in shown}
-    assert sources == {each["source"] for each in list_images()}
+    assert sources == {each["source"] for each in list_images()} | {*list_truth_sources()}
     texts = [file.read_text("utf-8") for file in (exported_site / "data/answers").iterdir()]
     assert any(NEEDS_DATASET in text for text in texts)
     assert not any(MISSING_DATASET in text for text in texts)
@@ -125,7 +127,8 @@ def test_a_stopped_export_leaves_no_files(shown_runs, tmp_path):
 def test_depth_of_each_model_is_recorded(exported_site, shown):
     settings = read_settings(exported_site)
     layers = {run.name: shown.count_layers(run) for run in shown.explainable_runs()}
-    assert {name: each["layers"] for name, each in settings["depths"].items()} == layers
+    depths = {name: each["layers"] for name, each in settings["depths"].items()}
+    assert depths == layers | dict.fromkeys(TASKS, 4)
     assert settings["models"]["groups"][0][1] == [*layers]
     assert settings["description"]["needs"]["layer_by_layer"] == [keys.IMAGE.name, keys.MODEL.name]
     assert make_context().explainable_runs() == []
