@@ -3,7 +3,7 @@ import { fill, runGraph } from "./own_images.js";
 
 const VALUE = "value."; // first part of the paths of outputs, and of the names of inputs, that are values of a loop
 const MAX_RESULTS = 20;
-const results = []; // of loops that change the data of a view: { view, key (see `describeKey`), loop, outputs }
+const results = []; // of loops that change the data of a view: { key (see `describeKey`), loop, outputs }
 const stopped = new Set(); // ids of tasks
 
 // The state whose result is that of a loop: the image, the model, and the inputs of its graphs.
@@ -33,16 +33,18 @@ async function* runLoop({ text, start, step, changes, given }, image, state) {
 }
 
 function keepResult(loop, state, outputs) {
-  const key = describeKey(loop, state);
-  results.push({ view: loop.view, key, loop, outputs });
+  results.push({ key: describeKey(loop, state), loop, outputs });
   results.splice(0, results.length - MAX_RESULTS);
 }
 
+const hasResult = (loop, state) =>
+  results.some((each) => each.loop === loop && each.key === describeKey(loop, state));
+
 // Yield the messages of a task without their id: see bridge.py. `image` has a path of own_images.js, and `state` are the
-// values of all state keys.
+// values of all state keys. Loops of a cancelled task that have a result are not repeated.
 export async function* runTask(id, loops, image, state) {
   let data = null;
-  for (const loop of loops) {
+  for (const loop of loops.filter((each) => !hasResult(each, state))) {
     for await (const { outputs, ...progress } of runLoop(loop, image, state)) {
       if (stopped.delete(id)) return yield { end: true, data: null, error: null };
       if (!outputs) yield progress;
@@ -58,8 +60,8 @@ export const stopTask = (id) => stopped.add(id);
 // Return the answer of the view `name` with the results of finished loops.
 export async function addResults(name, state, answer) {
   let added = answer;
-  for (const { view, key, loop, outputs } of results) {
-    const isFound = view === name && !added.error && key === describeKey(loop, state);
+  for (const { key, loop, outputs } of results) {
+    const isFound = loop.view === name && !added.error && key === describeKey(loop, state);
     if (isFound) added = await fill(added, [], loop.step, outputs);
   }
   return added;
