@@ -59,7 +59,6 @@ from vitdemo.runs import Run
 
 VIEW, DETAILS = "class_attribution", "class_attribution_details"
 DETAILS_TITLE = "Details"
-COMPUTING = "Computing slow maps"
 CHOICES = keys.LAYER, keys.EXPLAINED_CLASS, keys.SECOND_CLASS, keys.PATCH_REPLACEMENT
 
 
@@ -159,7 +158,7 @@ def describe_measurement(maps: ClassAttribution, fill: str) -> dict | None:
 
 def compute_slow_maps(context: AppContext, state: ViewState, report: Report) -> None:
     """Compute the slow maps, then check how they depend on the class and the classifier head."""
-    on_step = add_text(report, COMPUTING)
+    on_step = add_text(report, "Computing slow maps")
     load_class_attribution(context, state, include_slow=True, on_step=on_step)
     on_step = add_text(report, "Testing dependence on class and classifier head")
     load_class_attribution(context, state, include_slow=True, check_slow=True, on_step=on_step)
@@ -178,7 +177,7 @@ FEATURE = Feature(
     payloads={VIEW: payload, DETAILS: details_payload},
     graphs={VIEW: GRAPH},
     tasks={SLOW_TASK: compute_slow_maps, TEST_TASK: run_faithfulness_test},
-    loops={SLOW_TASK: partial(make_loops, VIEW, COMPUTING)},
+    loops={SLOW_TASK: partial(make_loops, VIEW)},
 )
 
 

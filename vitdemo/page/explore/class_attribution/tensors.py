@@ -121,7 +121,7 @@ def compute_step(
     return hide(found) | changes | {f"{place}.values": Numbers(found["map"], VALUE_DIGITS)}
 
 
-def make_loops(view: str, text: str, context: AppContext, run: Run) -> list[Loop]:
+def make_loops(view: str, context: AppContext, run: Run) -> list[Loop]:
     """Return the slow maps of `run` as loops, in the order in which `view` shows them."""
     run.require_classes()
     methods = list_ranked_methods(context, run)
@@ -139,5 +139,5 @@ def make_loops(view: str, text: str, context: AppContext, run: Run) -> list[Loop
         inputs = [make_class_input(keys.EXPLAINED_CLASS)]
         start = Graph(partial(compute_start, method), inputs=inputs)
         step = Graph(partial(compute_step, method, changes), inputs=inputs)
-        loops.append(Loop(text, start, step, view))
+        loops.append(Loop(f"Computing {method.title}", start, step, view))
     return loops
