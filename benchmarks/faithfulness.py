@@ -53,12 +53,12 @@ from vitdemo.explain.faithfulness.sanity import (  # noqa: E402
 )
 from vitdemo.explain.faithfulness.summary import (  # noqa: E402
     BASELINE_NAMES,
-    hash_weights,
     summarise_scores,
     write_summaries,
 )
 from vitdemo.metrics.intervals import mean_interval  # noqa: E402
 from vitdemo.models import has_attention  # noqa: E402
+from vitdemo.runs import hash_weights  # noqa: E402
 from vitdemo.training import choose_device  # noqa: E402
 from vitdemo.training.devices import supports_fast_bfloat16  # noqa: E402
 

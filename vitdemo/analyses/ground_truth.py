@@ -11,7 +11,6 @@ of many images are stored as `shares.json` in the folder of the model.
 Letters: N images.
 """
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -24,8 +23,7 @@ from vitdemo.context import AppContext
 from vitdemo.data.ground_truth import GroundTruthImage, make_ground_truth_image
 from vitdemo.explain.attributions import OnStep
 from vitdemo.explain.faithfulness.fills import predict_patch_sets
-from vitdemo.explain.faithfulness.summary import hash_weights
-from vitdemo.runs import Run, write_atomically
+from vitdemo.runs import DAMAGED_VALUES, Run, read_measurements, write_measurements
 
 SHARES_FILE = "shares.json"
 RESAMPLES = 5000  # of the bootstrap
@@ -143,18 +141,15 @@ def _bootstrap_mean(values: np.ndarray) -> tuple[float, float]:
 
 def write_shares(folder: Path, summary: ShareSummary) -> None:
     """Write `shares.json` to the folder of the measured model."""
-    content = {"weights": hash_weights(folder), **asdict(summary)}
-    text = json.dumps(content, indent=1) + "\n"
-    write_atomically(folder / SHARES_FILE, lambda file: file.write(text.encode()))
+    write_measurements(folder, SHARES_FILE, asdict(summary))
 
 
 def read_shares(folder: Path) -> ShareSummary | None:
     """Read `shares.json`; return None if it is missing, damaged or of other weights."""
+    if (content := read_measurements(folder, SHARES_FILE)) is None:
+        return None
     try:
-        content = json.loads((folder / SHARES_FILE).read_text(encoding="utf-8"))
-        if content.pop("weights") != hash_weights(folder):
-            return None
         shares = {name: MeanShare(**each) for name, each in content.pop("shares").items()}
         return ShareSummary(**content, shares=shares)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except DAMAGED_VALUES:
         return None

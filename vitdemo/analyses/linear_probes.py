@@ -15,8 +15,6 @@ models were trained on. The accuracies are measured on test images.
 Letters: N images, L layers, D width, C classes.
 """
 
-import hashlib
-import json
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -32,12 +30,17 @@ from vitdemo.explain.checks import require_attention
 from vitdemo.explain.forward_pass import (
     classifier_rows,
     classify_tokens,
-    embed_images,
+    iter_tokens,
     reads_class_token,
-    run_block,
     upcast,
 )
-from vitdemo.runs import PROBES_FILE, WEIGHTS_FILE, Run, write_atomically
+from vitdemo.runs import (
+    DAMAGED_VALUES,
+    PROBES_FILE,
+    Run,
+    read_measurements,
+    write_measurements,
+)
 
 MAX_TRAINING_IMAGES, MAX_TEST_IMAGES = 2_000, 1_000
 PROBE_BATCH_SIZE = 25  # images per forward pass
@@ -80,26 +83,19 @@ def find_probes(context: AppContext, run: Run) -> LayerProbes | None:
 
 
 def write_probes(run: Run, probes: LayerProbes) -> None:
-    """Write the result to the run folder, with a stamp of the weights."""
-    content = json.dumps(asdict(probes) | {"stamp": compute_stamp(run)}, indent=1)
-    write_atomically(run.path / PROBES_FILE, lambda file: file.write(content.encode()))
+    """Write the result to the run folder."""
+    write_measurements(run.path, PROBES_FILE, asdict(probes))
 
 
 def read_probes(run: Run) -> LayerProbes | None:
     """Return the stored result, or None if it is missing, damaged or of other weights."""
+    if (found := read_measurements(run.path, PROBES_FILE)) is None:
+        return None
     try:
-        found = json.loads((run.path / PROBES_FILE).read_text("utf-8"))
-        if found.pop("stamp") != compute_stamp(run):
-            return None
         curves = {name: [float(each) for each in y] for name, y in found["accuracies"].items()}
         return LayerProbes(int(found["training_images"]), int(found["test_images"]), curves)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except DAMAGED_VALUES:
         return None
-
-
-def compute_stamp(run: Run) -> str:
-    """Return a hash of the run's weights."""
-    return hashlib.blake2b((run.path / WEIGHTS_FILE).read_bytes(), digest_size=8).hexdigest()
 
 
 def fit_probe(
@@ -165,11 +161,7 @@ def _read_tokens(
         if on_step:
             on_step(i * PROBE_BATCH_SIZE)
         with context.divide_cores():
-            x = embed_images(model, run.preprocessing(batch.to(context.device)))  # (B, N, D)
-            layers = [x]
-            for block in model.blocks:
-                x, *_ = run_block(block, x)
-                layers.append(x)
+            layers = [*iter_tokens(model, run.preprocessing(batch.to(context.device)))]
             for name, places in means.items():
                 found[name].append(torch.stack([upcast(x[:, places].mean(1)) for x in layers]))
             if has_lens:

@@ -11,6 +11,7 @@ meaning in all images. Letters: L layers, N test images, P patches, D width, K f
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
 import torch.nn.functional as F
@@ -23,7 +24,7 @@ from vitdemo.data.photos import load_example_squares
 from vitdemo.errors import RunError
 from vitdemo.explain.attributions import OnStep
 from vitdemo.explain.checks import require_attention
-from vitdemo.explain.forward_pass import embed_images, run_block, upcast
+from vitdemo.explain.forward_pass import iter_tokens, upcast
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.explain.patch_components import PatchAxes, colour_patches, fit_patch_axes
 from vitdemo.runs import Run
@@ -145,9 +146,8 @@ def _compute_tokens(
     for i, batch in enumerate(images.split(INDEX_BATCH_SIZE)):
         report(i * INDEX_BATCH_SIZE, len(images))
         with context.divide_cores():
-            x = embed_images(model, run.preprocessing(batch.to(context.device)))  # (B, N, D)
-            for block in model.blocks[:layer]:
-                x, *_ = run_block(block, x)
+            tokens = iter_tokens(model, run.preprocessing(batch.to(context.device)))
+            x = next(islice(tokens, layer, None))  # (B, N, D)
         directions = F.normalize(upcast(x[:, model.num_prefix_tokens :]), dim=-1)  # (B, P, D)
         if not directions.isfinite().all():
             raise RunError(f"The tokens of '{run.name}' are not finite. Choose another model.")

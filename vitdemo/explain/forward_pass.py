@@ -136,6 +136,18 @@ def embed_images(model: nn.Module, images: Tensor) -> Tensor:
     return apply_optional(model, "norm_pre", apply_optional(model, "patch_drop", x))
 
 
+def iter_tokens(model: nn.Module, images: Tensor) -> Iterator[Tensor]:
+    """Yield the tokens (B, N, D) before the first layer, and after each layer.
+
+    Unlike `run_forward`, the function keeps no attention weights in memory.
+    """
+    x = embed_images(model, images)
+    yield x
+    for block in model.blocks:
+        x, *_ = run_block(block, x)
+        yield x
+
+
 def run_block(
     block: nn.Module,
     x: Tensor,

@@ -42,15 +42,22 @@ from vitdemo.runs.folders import (
     read_run,
 )
 from vitdemo.runs.lineage import TRAINING_OPTIONS, find_pretraining, get_lineage
+from vitdemo.runs.measurements import (
+    DAMAGED_VALUES,
+    hash_weights,
+    read_measurements,
+    write_measurements,
+)
 from vitdemo.runs.run import CUSTOM_CLASSES_RECIPE, Run
 from vitdemo.runs.weights import SavedWeights, list_saved_epochs, list_saved_weights, load_model
 
 __all__ = [
-    "CHECKPOINT_FILE", "CONFIG_FILE", "CUSTOM_CLASSES_RECIPE", "EVALUATION_FILE",
+    "CHECKPOINT_FILE", "CONFIG_FILE", "CUSTOM_CLASSES_RECIPE", "DAMAGED_VALUES", "EVALUATION_FILE",
     "FAITHFULNESS_FILE", "HISTORY_FILE", "JOB_FILE", "PROBES_FILE", "RECORD_FIELDS", "REFERENCE",
     "TRAINING_OPTIONS", "WEIGHTS_FILE", "Evaluation", "Run", "SavedWeights", "append_record",
     "disambiguate_names", "find_pretraining", "find_runs", "get_lineage", "get_run_stamp",
-    "list_saved_epochs", "list_saved_weights", "load_model", "number_runs", "read_checkpoint",
-    "read_config", "read_evaluation", "read_history", "read_run", "rewrite_history", "weights_path",
-    "write_atomically", "write_config", "write_evaluation", "write_text", "write_weights",
+    "hash_weights", "list_saved_epochs", "list_saved_weights", "load_model", "number_runs",
+    "read_checkpoint", "read_config", "read_evaluation", "read_history", "read_measurements",
+    "read_run", "rewrite_history", "weights_path", "write_atomically", "write_config",
+    "write_evaluation", "write_measurements", "write_text", "write_weights",
 ]  # fmt: skip

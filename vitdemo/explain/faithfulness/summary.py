@@ -8,8 +8,6 @@ for the weights that were measured, and is ignored for other weights.
 Letters: N images, L layers.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,8 +17,8 @@ import scipy  # scipy loads a submodule on first use
 
 from vitdemo.explain.faithfulness import CENTRE_BASELINE, EDGE_BASELINE, SIGNIFICANCE_LEVEL
 from vitdemo.metrics.paired import holm
+from vitdemo.runs import DAMAGED_VALUES, read_measurements, write_measurements
 from vitdemo.runs import FAITHFULNESS_FILE as FILE
-from vitdemo.runs import WEIGHTS_FILE, write_atomically
 
 BASELINE_NAMES = (CENTRE_BASELINE, EDGE_BASELINE)
 DEFAULT_PART = "test"  # assumed part of the dataset for older files
@@ -95,9 +93,7 @@ def write_summaries(
 ) -> None:
     """Write `faithfulness.json` to the run folder `folder`, with the items of `description`."""
     by_replacement = {fill: asdict(found) for fill, found in by_fill.items()}
-    content = {"weights": hash_weights(folder), **description, "fills": by_replacement}
-    text = json.dumps(content, indent=1) + "\n"
-    write_atomically(folder / FILE, lambda file: file.write(text.encode()))
+    write_measurements(folder, FILE, {**description, "fills": by_replacement})
 
 
 def read_summaries(folder: Path) -> dict[str, FaithfulnessSummary]:
@@ -106,10 +102,9 @@ def read_summaries(folder: Path) -> dict[str, FaithfulnessSummary]:
     Returns {} if the file does not exist, is damaged, or was measured with other weights. The best
     maps of older files are ignored, because these files do not contain the edge map as a baseline.
     """
+    if (content := read_measurements(folder, FILE)) is None:
+        return {}
     try:
-        content = json.loads((folder / FILE).read_text(encoding="utf-8-sig"))
-        if content["weights"] != hash_weights(folder):
-            return {}
         return {
             fill: FaithfulnessSummary(
                 int(found["pictures"]),
@@ -121,10 +116,5 @@ def read_summaries(folder: Path) -> dict[str, FaithfulnessSummary]:
             )
             for fill, found in content["fills"].items()
         }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except DAMAGED_VALUES:
         return {}
-
-
-def hash_weights(folder: Path) -> str:
-    """Return a hash of the weights in the run folder. Raises `OSError` if there are no weights."""
-    return hashlib.blake2b((folder / WEIGHTS_FILE).read_bytes(), digest_size=16).hexdigest()
