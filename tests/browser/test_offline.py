@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
-from tests.browser.test_own_images import choose_photo, encode, make_picture
+from tests.browser.test_own_images import choose_own_photo
 from tests.browser.test_static_site import wait_for_views
 from tests.support.file_server import QuietHandler
 from vitdemo.site import offline
@@ -115,8 +115,7 @@ def test_the_site_works_without_a_network_after_the_first_visit(context, server)
     assert read_views(page) == before
     page.locator("#offers .tiles button").nth(1).click()
     expect(page.locator("#picture .about")).to_contain_text("bus")
-    choose_photo(page, encode(make_picture(120, 80)))
-    expect(page.locator("#picture .about")).to_contain_text("Your photo")
+    choose_own_photo(page)
     wait_for_views(page)
     page.locator("#tabs-results-tab").click()
     wait_for_views(page)

@@ -264,8 +264,7 @@ def test_the_search_for_an_own_image_finds_the_patches_of_python(
 def test_tasks_of_an_own_photo_show_progress_and_results(open_site):
     page = open_site("model=vit&section=class-attribution")
     wait_for_views(page)
-    choose_photo(page, encode(make_picture(120, 80)))
-    expect(page.locator("#picture .about")).to_contain_text("Your photo")
+    choose_own_photo(page)
     maps = page.locator("#attribution-maps .small button")
     wait_for_views(page)
     count = maps.count()
@@ -285,8 +284,7 @@ def test_the_line_about_loading_disappears_after_shared_weights(open_site):
     """The second graph needs a small file and the weights of the first one."""
     page = open_site("model=vit")
     wait_for_views(page)
-    choose_photo(page, encode(make_picture(120, 80)))
-    expect(page.locator("#picture .about")).to_contain_text("Your photo")
+    choose_own_photo(page)
     wait_for_views(page)
     page.evaluate("vitdemo.store.set({ section: 'inside', inside: 'ablation' })")
     expect(page.locator("#part-ablation [data-view=head_ablation] button").first).to_be_visible()
@@ -325,12 +323,17 @@ def choose_photo(
     )
 
 
+def choose_own_photo(page: Page) -> None:
+    """Choose a photo of random colours, and wait until it is shown."""
+    choose_photo(page, encode(make_picture(120, 80)))
+    expect(page.locator("#picture .about")).to_contain_text("Your photo")
+
+
 def test_an_own_photo_is_shown_with_prediction_and_attention(open_site):
     page = open_site("model=vit")
     wait_for_views(page)
     before = page.locator("#answers").inner_text()
-    choose_photo(page, encode(make_picture(120, 80)))
-    expect(page.locator("#picture .about")).to_contain_text("Your photo")
+    choose_own_photo(page)
     expect(page.locator("#picture .privacy")).to_be_visible()
     expect(page.locator("#answers .known").last).to_contain_text("Choose another model to load it")
     wait_for_views(page)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.test_own_images import choose_photo, encode, make_picture
+from tests.browser.test_own_images import choose_own_photo
 from tests.browser.test_static_site import open_site as open_site
 from tests.browser.test_static_site import remove_graphs, wait_for_views
 from tests.browser.test_static_site import site_url as site_url
@@ -68,8 +68,7 @@ def test_all_results_agree_and_versions_are_shown(open_site, model):
 def test_check_can_be_repeated_and_keeps_the_own_photo(open_site):
     page = open_site("model=vit")
     wait_for_views(page)
-    choose_photo(page, encode(make_picture(120, 80)))
-    expect(page.locator("#picture .about")).to_contain_text("Your photo")
+    choose_own_photo(page)
     start_check(page)
     expect(page.locator("#browser-check")).to_contain_text(AGREES, timeout=CHECK_MS)
     page.locator("#model select").select_option("timm")
