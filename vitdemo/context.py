@@ -151,7 +151,10 @@ class AppContext:
     def find_run(self, name: str) -> Run:
         """Return the run or model `name`. Raises `RunError` if the name is unknown."""
         found, _ = self.list_runs_and_models()
-        for run in [*found, *self.ground_truth_runs()]:
+        for run in found:
+            if run.name == name:
+                return run
+        for run in self.ground_truth_runs():
             if run.name == name:
                 return run
         choices = ", ".join(run.name for run in found)

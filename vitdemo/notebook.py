@@ -38,7 +38,7 @@ from vitdemo.analyses.ground_truth import ShareSummary, measure_shares
 from vitdemo.analyses.patch_similarity import colour_images
 from vitdemo.analyses.perturbation import make_canvas
 from vitdemo.context import AppContext
-from vitdemo.data.ground_truth import TASKS
+from vitdemo.data.ground_truth import TASKS, get_task
 from vitdemo.data.image_files import convert_image, crop_visible_square, load_image
 from vitdemo.errors import ImageError
 from vitdemo.explain.image_trace import ImageTrace
@@ -172,9 +172,7 @@ def ground_truth(task: str, images: int = 20) -> ShareSummary:
     200 images is in benchmarks/LOG.md. Raises `ValueError` for an unknown task and for fewer than
     two images.
     """
-    if task not in TASKS:
-        raise ValueError(f"Unknown task '{task}': choose one of {', '.join(TASKS)}.")
-    return measure_shares(get_context(), get_context().find_run(task), images)
+    return measure_shares(get_context(), get_context().find_run(get_task(task).name), images)
 
 
 def patch_colours(model: str, *images: ImageSource) -> list[np.ndarray]:

@@ -53,6 +53,13 @@ TASKS = {
 }
 
 
+def get_task(name: str) -> GroundTruthTask:
+    """Return the task `name`. Raises `ValueError` for an unknown task."""
+    if name not in TASKS:
+        raise ValueError(f"Unknown task '{name}': choose one of {', '.join(TASKS)}.")
+    return TASKS[name]
+
+
 @dataclass(frozen=True)
 class GroundTruthImage:
     """An RGB image of a task, with the index `label` of its class, and the mask of its marks.
@@ -78,9 +85,7 @@ def make_ground_truth_image(
     Without `label`, the seed decides the class. Raises `ValueError` for an unknown task, and
     `IndexError` for an unknown class.
     """
-    if task_name not in TASKS:
-        raise ValueError(f"Unknown task '{task_name}': choose one of {', '.join(TASKS)}.")
-    task = TASKS[task_name]
+    task = get_task(task_name)
     label = task.choose_label(seed) if label is None else label
     if not 0 <= label < len(task.classes):
         raise IndexError(f"Unknown class {label} of '{task_name}', which has {task.classes}.")

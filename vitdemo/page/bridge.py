@@ -504,16 +504,12 @@ def group_models(context: AppContext) -> list[tuple[str, list[str]]]:
     return [*group_runs(context.explainable_runs()), *([(TRUTH_GROUP, truth)] if truth else [])]
 
 
-def list_image_runs(context: AppContext, image: ImageRequest | None) -> list[Run]:
-    """Return the models for an image: all models, or the model of a ground truth image."""
+def list_image_runs(
+    context: AppContext, image: ImageRequest | None, list_all: Callable[[], list[Run]]
+) -> list[Run]:
+    """Return the models for an image: those of `list_all`, or that of a ground truth image."""
     truth = get_truth_task(image)
-    return [context.find_run(truth)] if truth else context.explainable_runs()
-
-
-def list_image_classifiers(context: AppContext, image: ImageRequest | None) -> list[Run]:
-    """Return the models with classes for an image, as `list_image_runs`."""
-    is_truth = get_truth_task(image) is not None
-    return list_image_runs(context, image) if is_truth else context.classifier_runs()
+    return [context.find_run(truth)] if truth else list_all()
 
 
 def describe_depth(context: AppContext, state: object) -> dict | None:

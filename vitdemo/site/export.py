@@ -164,7 +164,7 @@ def record_site(recorder: Recorder, report: Report, *, needs_graphs: bool = Fals
     recorded = {views[name]: None for name in places if views.get(name) in payloads}
     graphs = dict(FEATURE.graphs) if not list_missing_packages() else {}
     payloads |= {name: add_need(payloads[name], MODEL) for name in graphs}
-    description = dict(page.bridge.description)
+    description = page.bridge.description | {"tasks": []}
     for name in graphs:
         description["needs"][name] = [key.name for key in get_needs(payloads[name]).watched]
     starts = {key: each["start"] for key, each in description["controls"].items()}
@@ -173,8 +173,8 @@ def record_site(recorder: Recorder, report: Report, *, needs_graphs: bool = Fals
         if needs_graphs and not any(path.endswith(".onnx") for path in recorder.sizes):
             raise SiteError(NO_GRAPHS.format(name=context.list_runs()[0][0].name))
         recorder.record(payloads, [*recorded], graphs, starts, report)
-        description["tasks"] = recorder.record_tasks(FEATURE.loops, report) if graphs else []
         if graphs:
+            description["tasks"] = recorder.record_tasks(FEATURE.loops, report)
             recorder.record_inputs({"torch": torch.__version__, "export": describe_version()})
     settings = {
         "connection": "recorded",

@@ -244,7 +244,10 @@ class GraphWriter:
         recorded.graph.eliminate_dead_code()
         recorded.recompile()
         inputs = [describe_input(run, *pair) for pair in zip(graph.inputs, samples, strict=True)]
-        inputs += [describe_value(name, each) for name, each in (values or {}).items()]
+        inputs += [
+            describe_tensor(f"{VALUE}{name}", "value", each)
+            for name, each in (values or {}).items()
+        ]
         outputs = [
             describe_output(path, part, each)
             for part, outputs in parts.items()
@@ -335,18 +338,17 @@ def list_tensors(parts: Mapping[str, Outputs]) -> tuple[Tensor, ...]:
 
 def describe_input(run: Run, given: Input, sample: Tensor) -> dict:
     """Return the key, the kind, the shape and the type of an input, and the choices of an index."""
-    found = {"key": given.key.name, "kind": given.kind, "shape": [*sample.shape]}
     choices = {"class": run.classes, "photo": list_photos()}.get(given.kind, [])
     if given.kind == "choice":
         choices = given.key.choices
-    found["type"] = str(sample.dtype).removeprefix("torch.")
+    found = describe_tensor(given.key.name, given.kind, sample)
     return found | ({"choices": [*choices]} if choices else {})
 
 
-def describe_value(name: str, sample: Tensor) -> dict:
-    """Return the description of a value of a loop as an input."""
-    found = {"key": f"{VALUE}{name}", "kind": "value", "shape": [*sample.shape]}
-    return found | {"type": str(sample.dtype).removeprefix("torch.")}
+def describe_tensor(key: str, kind: str, sample: Tensor) -> dict:
+    """Return the key, the kind, the shape and the type of an input."""
+    dtype = str(sample.dtype).removeprefix("torch.")
+    return {"key": key, "kind": kind, "shape": [*sample.shape], "type": dtype}
 
 
 def describe_output(path: str, part: str, output: Output) -> dict:

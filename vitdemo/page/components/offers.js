@@ -15,9 +15,7 @@ export function mount({ element, props, trigger, watch }) {
     getComputedStyle(first.parentElement).gridTemplateColumns.split(" ").length;
   const keys = createRoving(countColumns);
   let isMissing = false; // whether there are no test images, because the dataset is missing
-
   let truthModels = []; // models of ground truth images, which predict no other classes
-
   let earlierModel = null; // the last model that is not a ground truth model
 
   function chooseImage(source, ownModel) {

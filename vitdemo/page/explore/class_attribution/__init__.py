@@ -90,8 +90,8 @@ def list_first_classes(setup: PageSetup) -> list[str]:
 
 @needs(keys.IMAGE, keys.MODEL, *CHOICES)
 def payload(context: AppContext, state: ViewState) -> ViewData:
-    is_truth = get_truth_task(state.image) == state.model
-    found, problem = load_class_attribution(context, state, check_fast=False, include_slow=is_truth)
+    found, problem = load_class_attribution(context, state, check_fast=False)
+    is_truth = shows_truth(state)
     fill = choose_fill(found, state)
     known = found.cached_results.get(fill)
     missing = found.maps if known is None else known.list_missing(found.maps)
@@ -125,8 +125,7 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
 
 @needs(keys.IMAGE, keys.MODEL, *CHOICES)
 def details_payload(context: AppContext, state: ViewState) -> list:
-    is_truth = get_truth_task(state.image) == state.model
-    found, _ = load_class_attribution(context, state, include_slow=is_truth)
+    found, _ = load_class_attribution(context, state)
     known = found.cached_results.get(choose_fill(found, state))
     return document_payload(result_blocks(found, known))
 
@@ -165,8 +164,7 @@ def compute_slow_maps(context: AppContext, state: ViewState, report: Report) -> 
 
 
 def run_faithfulness_test(context: AppContext, state: ViewState, report: Report) -> None:
-    is_truth = get_truth_task(state.image) == state.model
-    found, _ = load_class_attribution(context, state, check_fast=False, include_slow=is_truth)
+    found, _ = load_class_attribution(context, state, check_fast=False)
     on_step = add_text(report, "Running the faithfulness test")
     image, fill = load_square(context, state.image), choose_fill(found, state)
     measure_faithfulness(context, found, image, fill=fill, on_step=on_step)
@@ -194,7 +192,7 @@ def load_class_attribution(
     class. For `options`, see `compute_class_attribution`.
     """
     run, image = context.find_run(state.model), load_square(context, state.image)
-    options |= {"include_slow": include_slow}
+    options |= {"include_slow": include_slow or shows_truth(state)}
     options |= {"layer": choose_layer(context, state, run) if context.count_layers(run) else None}
     classes = {"target": state[keys.EXPLAINED_CLASS], "against": state[keys.SECOND_CLASS]}
     chosen = {name: value or None for name, value in classes.items()}
@@ -203,6 +201,11 @@ def load_class_attribution(
     except RunError as error:
         target = choose_target(run, state) or None
         return compute_class_attribution(context, run, image, target=target, **options), str(error)
+
+
+def shows_truth(state: ViewState) -> bool:
+    """Return whether the image is a ground truth image of the state's model."""
+    return get_truth_task(state.image) == state.model
 
 
 def choose_target(run: Run, state: ViewState) -> str:

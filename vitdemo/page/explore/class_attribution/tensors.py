@@ -105,6 +105,7 @@ def compute_start(
 
 def compute_step(
     method: AttributionMethod,
+    place: str,
     changes: Outputs,
     context: AppContext,
     run: Run,
@@ -113,11 +114,14 @@ def compute_step(
     target: Tensor,
     values: Mapping[str, Tensor],
 ) -> Outputs:
-    """Compute a step of the slow `method`. `changes` are those of the view's data at the end."""
+    """Compute a step of the slow `method`.
+
+    `place` is the path of the map in the view's data, and `changes` are the changes of these data
+    that do not depend on the image.
+    """
     model, images = context.load_model(run), run.preprocessing(crop[None])
     subject = AttributionInput.create(model, images, values["class"])
     found = {**values, **method.loop.step(subject, values)}
-    place = next(path for path, each in changes.items() if isinstance(each, Inserted))
     return hide(found) | changes | {f"{place}.values": Numbers(found["map"], VALUE_DIGITS)}
 
 
@@ -131,13 +135,14 @@ def make_loops(view: str, context: AppContext, run: Run) -> list[Loop]:
     loops = []
     for method in slow:
         described = describe_method(method, method.is_signed, summary.best if summary else ())
+        place = f"maps.{methods.index(method)}"
         changes: Outputs = {
-            f"maps.{methods.index(method)}": Inserted(described),
+            place: Inserted(described),
             "has_slow": Constant(method is not slow[-1]),
             "is_untested": Constant(True),
         }
         inputs = [make_class_input(keys.EXPLAINED_CLASS)]
         start = Graph(partial(compute_start, method), inputs=inputs)
-        step = Graph(partial(compute_step, method, changes), inputs=inputs)
+        step = Graph(partial(compute_step, method, place, changes), inputs=inputs)
         loops.append(Loop(f"Computing {method.title}", start, step, view))
     return loops

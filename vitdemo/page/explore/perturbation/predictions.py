@@ -13,7 +13,7 @@ from torch import Tensor
 from vitdemo.analyses.perturbation import PredictionChange, predict_changes
 from vitdemo.context import AppContext
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import fill, list_image_classifiers
+from vitdemo.page.bridge import fill, list_image_runs
 from vitdemo.page.explore.perturbation import image as changed_image
 from vitdemo.page.explore.perturbation.image import load_images, parse_changes
 from vitdemo.page.explore.prediction_change import compare_predictions
@@ -30,7 +30,7 @@ MAX_CLASSES = 3  # most probable classes before, and after the change
 def payload(context: AppContext, state: ViewState) -> dict:
     changes = parse_changes(context, state)
     before, after = load_images(context, state, changes)
-    runs = list_image_classifiers(context, state.image)
+    runs = list_image_runs(context, state.image, context.classifier_runs)
     models, problems = predict_changes(context, before, after, runs)
     removed = changes.removed
     return {

@@ -19,7 +19,7 @@ from vitdemo.metrics.prediction_sets import COVERAGE_PERCENT, read_threshold, se
 from vitdemo.metrics.training_progress import recipe_field
 from vitdemo.models import features_and_logits
 from vitdemo.page import state_keys as keys
-from vitdemo.page.bridge import list_image_classifiers, load_square, round_numbers
+from vitdemo.page.bridge import list_image_runs, load_square, round_numbers
 from vitdemo.page.feature import Feature
 from vitdemo.page.graph import Choice, Graph, Numbers, Outputs
 from vitdemo.page.image_sources import TRUE_CLASS_KEY
@@ -37,7 +37,7 @@ DATASET_TITLES = {"cifar10": "CIFAR-10"}
 @needs(keys.IMAGE)
 def payload(context: AppContext, state: ViewState) -> dict:
     image = load_square(context, state.image)
-    runs = list_image_classifiers(context, state.image)
+    runs = list_image_runs(context, state.image, context.classifier_runs)
     predictions, problems = context.predict_all(image, runs)
     return to_payload(predictions, problems, image.info.get(TRUE_CLASS_KEY))
 

@@ -79,7 +79,7 @@ def build(setup: PageSetup) -> None:
 
 @needs(keys.IMAGE, keys.SIDE_MODELS, keys.SIDE_MAP, keys.SIDE_DEPTH, keys.SIDE_CLASS)
 def payload(context: AppContext, state: ViewState) -> ViewData:
-    found = list_image_runs(context, state.image)
+    found = list_image_runs(context, state.image, context.explainable_runs)
     classes = [keys.PREDICTED_CLASS, *collect_class_names(found)]
     names, chosen = [run.name for run in found], state[keys.SIDE_MODELS]
     if get_truth_task(state.image):  # there is only one model, without a choice
