@@ -6,19 +6,21 @@ The site and a page with the same single model take turns on this machine. The t
 benchmarks/page.py: "new image" ends when the predictions and the large map have changed, and
 "pointing" when the map and all thumbnails are drawn. The memory is the resident set of Chromium's
 renderer process (/proc), minus that of an empty page. The model changes after each photo, so that
-the maximum number of sessions is open. Playwright keeps the responses of the page in the renderer,
-so the memory is an upper bound.
+the maximum number of sessions is open. No developer tools are connected while memory is measured.
 """
 
 import argparse
+import queue
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
-from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -28,19 +30,54 @@ from benchmarks.page import (  # noqa: E402
     Stopwatch,
     time_new_image,
     time_pointing,
-    write_noise,
 )
 from tests.browser.actions import (  # noqa: E402
     JS_RECORD,
-    choose_model,
-    upload,
     wait_until_drawn,
 )
-from tests.support.file_server import serve_files  # noqa: E402
+from tests.support.file_server import QuietHandler, serve_files  # noqa: E402
 from tests.support.serving import serve  # noqa: E402
 from vitdemo import console  # noqa: E402
 
-CHANGES = 12  # changes of the model while memory is measured
+BROWSER_OPTIONS = ("--no-sandbox", "--disable-dev-shm-usage")
+CHANGES = 30  # own photos and changes of the model while memory is measured
+STEP_SECONDS = 120  # of a step at most
+JS_REPORT = """<script type="module">
+    window.report = (step) => fetch(`steps/${step}`, { method: "POST" });
+    if (document.title === "empty") report("empty").then(() => report("end"));
+</script>"""
+JS_CHANGES = """<script type="module">
+    const models = MODELS;
+    let drawn = 0;
+    document.addEventListener("vitdemo:drawn", () => { drawn += 1; });
+    const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+    async function waitFor(isMet) { while (!isMet()) await pause(50); await pause(1000); }
+    async function drawNoise() {
+        const small = new OffscreenCanvas(64, 64), large = new OffscreenCanvas(1024, 1024);
+        const pixels = new ImageData(64, 64);
+        crypto.getRandomValues(pixels.data);
+        small.getContext("2d").putImageData(pixels, 0, 0);
+        large.getContext("2d").drawImage(small, 0, 0, 1024, 1024);
+        return new File([await large.convertToBlob()], "noise.png", { type: "image/png" });
+    }
+    async function change(element, values) {
+        const before = drawn;
+        Object.assign(element, values);
+        element.dispatchEvent(new Event("change", { bubbles: true }));
+        await waitFor(() => drawn > before);
+    }
+    await waitFor(() => drawn > 0);
+    await report("start");
+    for (let i = 0; i < COUNT; i += 1) {
+        const files = new DataTransfer();
+        files.items.add(await drawNoise());
+        await change(document.querySelector("#picture input[type=file]"), { files: files.files });
+        const select = document.querySelector("#model select");
+        await change(select, { value: models[(i + 1) % models.length] });
+        await report(`change-${i + 1}`);
+    }
+    await report("end");
+</script>"""
 
 
 def main() -> None:
@@ -56,7 +93,7 @@ def main() -> None:
     with serve_files(args.site) as site, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium-headless-shell") or shutil.which("chromium"),
-            args=["--no-sandbox", "--disable-dev-shm-usage"],
+            args=[*BROWSER_OPTIONS],
         )
         print("| model | page | action | median | fastest | slowest |\n|---|---|---|---|---|---|")
         for model in args.models:
@@ -64,8 +101,8 @@ def main() -> None:
                 shutil.copytree(args.runs / model, Path(runs) / model)
                 with serve("--runs", runs, "--no-download") as server:
                     compare_times(browser, {"site": site, "server": server}, model, args.count)
-        measure_memory(browser, site, args.models)
         browser.close()
+    measure_memory(args.site, args.models)
 
 
 def open_page(browser: Browser, address: str, model: str) -> Page:
@@ -96,37 +133,80 @@ def compare_times(browser: Browser, addresses: dict[str, str], model: str, count
         page.close()
 
 
-def measure_memory(browser: Browser, site: str, models: list[str]) -> None:
-    """Print the memory of the site's renderer after each own photo and change of the model."""
-    client = browser.new_browser_cdp_session()
-    known = list_renderers(client)
-    empty = browser.new_page()
-    (renderer,) = list_renderers(client) - known
-    baseline = read_memory(renderer, "VmRSS")
-    empty.close()
-    known = list_renderers(client)
-    page = open_page(browser, site, models[0])
-    (renderer,) = list_renderers(client) - known
-    levels = [read_memory(renderer, "VmRSS") - baseline]
-    with tempfile.TemporaryDirectory() as folder:
-        for number in range(CHANGES):
-            model = models[number % len(models)]
-            count = page.evaluate("drawn.length")
-            upload(page, write_noise(Path(folder), number))
-            page.wait_for_function("count => drawn.length > count", arg=count)
-            choose_model(page, model)
-            wait_until_drawn(page, run=model)
-            time.sleep(1)
-            levels.append(read_memory(renderer, "VmRSS") - baseline)
+def measure_memory(site: Path, models: list[str]) -> None:
+    """Print the memory of the site's renderer after each own photo and change of the model.
+
+    The page controls itself with `JS_CHANGES`, because a connection to developer tools keeps the
+    responses of the page in the renderer.
+    """
+    executable = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+    levels: list[float] = []
+    for name in ("empty.html", "changes.html"):
+        steps: queue.Queue[str] = queue.Queue()
+        handler = type("Handler", (ChangesHandler,), {"models": models, "steps": steps})
+        with serve_files(site, handler) as address, tempfile.TemporaryDirectory() as profile:
+            options = [*BROWSER_OPTIONS, "--remote-debugging-port=0", f"--user-data-dir={profile}"]
+            command = [executable, *options, f"{address}{name}?model={models[0]}"]
+            browser = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+            while (step := steps.get(timeout=STEP_SECONDS)) != "end":
+                renderer = find_renderer(browser.pid)
+                levels.append(read_memory(renderer, "VmRSS"))
+                print(f"{name}: {step}", file=sys.stderr)
+            highest = read_memory(renderer, "VmHWM")
+            browser.terminate()
+            browser.wait()
+    baseline, *levels = levels
     print(f"\nEmpty page: {baseline:.0f} MB. Beyond it, after loading the site and after each own")
-    print(f"photo: {', '.join(f'{each:.0f}' for each in levels)} MB.")
-    print(f"Highest: {read_memory(renderer, 'VmHWM') - baseline:.0f} MB.")
+    print(f"photo: {', '.join(f'{each - baseline:.0f}' for each in levels)} MB.")
+    print(f"Highest: {highest - baseline:.0f} MB.")
 
 
-def list_renderers(client: CDPSession) -> set[int]:
-    """Return the ids of the renderer processes."""
-    found = client.send("SystemInfo.getProcessInfo")["processInfo"]
-    return {each["id"] for each in found if each["type"] == "renderer"}
+class ChangesHandler(QuietHandler):
+    """Handler that adds `JS_CHANGES` to the site, and receives the names of finished steps."""
+
+    models: list[str]
+    steps: "queue.Queue[str]"
+
+    def do_GET(self) -> None:
+        """Send a file of the site, the empty page, or the page with its changes."""
+        name = self.path.split("?")[0]
+        if name not in ("/changes.html", "/empty.html"):
+            return super().do_GET()
+        text = "<title>empty</title>" + JS_REPORT
+        if name == "/changes.html":
+            text = (Path(self.directory) / "index.html").read_text() + JS_REPORT + JS_CHANGES
+        content = text.replace("MODELS", str(self.models)).replace("COUNT", str(CHANGES)).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def do_POST(self) -> None:
+        """Receive the name of a step, and answer when its memory has been read."""
+        self.steps.put(self.path.rsplit("/", 1)[-1])
+        while not self.steps.empty():
+            time.sleep(0.05)
+        time.sleep(0.5)  # the memory is read
+        self.send_response(204)
+        self.end_headers()
+
+
+def find_renderer(browser: int) -> int:
+    """Return the id of the browser's renderer process."""
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            is_renderer = b"--type=renderer" in file.read_bytes()
+            if is_renderer and is_descendant(int(file.parent.name), browser):
+                return int(file.parent.name)
+    raise RuntimeError("Chromium has no renderer process.")
+
+
+def is_descendant(process: int, ancestor: int) -> bool:
+    """Return whether `process` was started by `ancestor` or one of its descendants."""
+    while process > 1 and process != ancestor:
+        process = int(Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    return process == ancestor
 
 
 def read_memory(process: int, field: str) -> float:
