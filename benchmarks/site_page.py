@@ -10,8 +10,10 @@ the maximum number of sessions is open. No developer tools are connected while m
 """
 
 import argparse
+import os
 import queue
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -147,13 +149,13 @@ def measure_memory(site: Path, models: list[str]) -> None:
         with serve_files(site, handler) as address, tempfile.TemporaryDirectory() as profile:
             options = [*BROWSER_OPTIONS, "--remote-debugging-port=0", f"--user-data-dir={profile}"]
             command = [executable, *options, f"{address}{name}?model={models[0]}"]
-            browser = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+            browser = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
             while (step := steps.get(timeout=STEP_SECONDS)) != "end":
                 renderer = find_renderer(browser.pid)
                 levels.append(read_memory(renderer, "VmRSS"))
                 print(f"{name}: {step}", file=sys.stderr)
             highest = read_memory(renderer, "VmHWM")
-            browser.terminate()
+            os.killpg(browser.pid, signal.SIGTERM)  # the command is a shell script on Debian
             browser.wait()
     baseline, *levels = levels
     print(f"\nEmpty page: {baseline:.0f} MB. Beyond it, after loading the site and after each own")
