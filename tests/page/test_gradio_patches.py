@@ -23,6 +23,7 @@ from vitdemo.page import gradio_patches, gradio_stubs
 from vitdemo.page.gradio_patches import (
     NOT_A_FILE_MESSAGE,
     AppBlocks,
+    EndedSessions,
     HeadContent,
     PageCompression,
     PathImage,
@@ -287,6 +288,20 @@ def test_first_requests_of_a_session_share_its_value(read, count):
     assert len({*run_coroutine(ask_twice_at_once(read))}) == count
 
 
+def request_paths(paths, middleware, **options):
+    """Return the responses of a page of gradio with `middleware` to requests of `paths`."""
+    with gr.Blocks() as page:
+        for i in range(20):
+            gr.Textbox(label=f"Text {i}")
+    options |= {"prevent_thread_lock": True, "quiet": True, "ssr_mode": False, "_frontend": False}
+    _, address, _ = page.launch(**options, app_kwargs={"middleware": middleware})
+    try:
+        with httpx.Client(base_url=address, trust_env=False) as client:
+            return [client.get(path) for path in paths]
+    finally:
+        page.close()
+
+
 @pytest.mark.parametrize("is_patched", [True, False])
 def test_the_page_is_compressed_and_has_scripts_in_its_head(is_patched):
     """Require `PageCompression`: gradio compresses neither the page nor its config.
@@ -296,26 +311,23 @@ def test_the_page_is_compressed_and_has_scripts_in_its_head(is_patched):
     script = "<script>first()</script>"
     middleware = [Middleware(PageCompression), Middleware(HeadContent, script)]
     middleware = middleware if is_patched else []
-    options = {"prevent_thread_lock": True, "quiet": True, "ssr_mode": False, "_frontend": False}
-
-    def request_page():
-        with gr.Blocks() as page:
-            for i in range(20):
-                gr.Textbox(label=f"Text {i}")
-        _, address, _ = page.launch(
-            **options, app_kwargs={"middleware": middleware}, head=None if is_patched else script
-        )
-        with httpx.Client(base_url=address, trust_env=False) as client:
-            responses = [client.get(path) for path in ("/", "/config")]
-        page.close()
-        return responses
-
-    document, config = call_in_loop(request_page)
+    options = {"head": None if is_patched else script}
+    paths = ("/", "/config")
+    document, config = call_in_loop(request_paths, paths, middleware, **options)
     assert (f"<head>{script}" in document.text) == is_patched
     assert (script in config.text) != is_patched
     for response in (document, config):
         assert "Text 19" in response.text
         assert (response.headers.get("content-encoding") == "gzip") == is_patched
+
+
+def test_the_stream_of_an_unknown_session_ends_without_an_exception():
+    """Require `EndedSessions`: gradio breaks the connection after its message (gradio#9169)."""
+    path = "/gradio_api/queue/data?session_hash=unknown"
+    (response,) = call_in_loop(request_paths, [path], [Middleware(EndedSessions)])
+    assert '"session_not_found":true' in response.text
+    with pytest.raises(httpx.RemoteProtocolError, match="without sending complete"):
+        call_in_loop(request_paths, [path], [])
 
 
 def test_launch_fails_if_the_page_of_a_busy_machine_responds_late(monkeypatch):

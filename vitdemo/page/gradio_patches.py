@@ -41,6 +41,7 @@ from gradio.exceptions import InvalidPathError
 from gradio.state_holder import SessionState
 from httpx import HTTPError
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -178,6 +179,27 @@ class PageCompression:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_page = scope["type"] == "http" and scope["path"].rpartition("/")[2] in ("", "config")
         await (self.compressed if is_page else self.app)(scope, receive, send)
+
+
+class EndedSessions:
+    """ASGI middleware that ends the response stream of an unknown session without an exception.
+
+    A browser may request such a stream if the server was restarted or the session has ended.
+    gradio sends an error message, and then raises an exception, which breaks the connection and
+    fills the log (gradio#9169).
+    """
+
+    def __init__(self, app: ASGIApp):
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self.app(scope, receive, send)
+        except RuntimeError as error:  # of starlette, because the response has started
+            cause = error.__cause__
+            if not (isinstance(cause, HTTPException) and scope["path"].endswith("/queue/data")):
+                raise
+            await send({"type": "http.response.body", "body": b""})
 
 
 class HeadContent:

@@ -23,7 +23,7 @@ from starlette.routing import Route
 from vitdemo.data import MISSING_DATASET
 from vitdemo.data.image_files import MAX_FILE_BYTES
 from vitdemo.figures import DIVERGING_COLOURMAP, SEQUENTIAL_COLOURMAP, colour_table
-from vitdemo.page.gradio_patches import HeadContent, PageCompression
+from vitdemo.page.gradio_patches import EndedSessions, HeadContent, PageCompression
 from vitdemo.page.results.models import SAME_MODEL
 from vitdemo.page.state_keys import STATE_KEYS
 from vitdemo.page.theme import PRINT_STYLESHEET
@@ -92,6 +92,7 @@ def build_app_options() -> dict:
     return {
         "routes": [Route("/modules/{version}/{name:path}", send_module)],
         "middleware": [
+            Middleware(EndedSessions),
             Middleware(PageCompression),
             Middleware(HeadContent, build_first_head()),
         ],
