@@ -27,6 +27,7 @@ from tests.support.factories import (
 )
 from tests.support.sites import export_small_site
 from vitdemo import data, notebook
+from vitdemo.analyses import class_attribution
 from vitdemo.context import AppContext
 from vitdemo.explain import faithfulness
 from vitdemo.explain.attributions import integrated_gradients
@@ -105,9 +106,10 @@ def tiny_recipe(monkeypatch):
 
 @pytest.fixture
 def few_steps(monkeypatch):
-    """Few steps of the slow maps and of the faithfulness test; the notebook's cache is empty."""
+    """Few steps of slow maps, faithfulness test and search; the notebook's cache is empty."""
     monkeypatch.setattr(integrated_gradients, "INTEGRATION_STEPS", (4,))
     monkeypatch.setattr(faithfulness, "CURVE_STEPS", 2)
+    monkeypatch.setattr(class_attribution, "MAX_PASSES", 100)
     own_context = functools.cache(notebook.get_context.__wrapped__)
     monkeypatch.setattr(notebook, "get_context", own_context)
 

@@ -16,7 +16,11 @@ from tests.support.loops import call_in_loop
 from tests.support.serving import ROOT
 from vitdemo import notebook
 from vitdemo.analyses.activation_patching import compute_patching, load_image_pair
-from vitdemo.analyses.class_attribution import compute_class_attribution, measure_faithfulness
+from vitdemo.analyses.class_attribution import (
+    compute_class_attribution,
+    find_best_order,
+    measure_faithfulness,
+)
 from vitdemo.analyses.patch_similarity import colour_images
 from vitdemo.context import AppContext
 from vitdemo.data.ground_truth import make_ground_truth_image
@@ -63,6 +67,16 @@ def test_results_equal_those_of_the_library(run, context):
         assert scores[name].score == pytest.approx(score.score, abs=1e-6)
         assert scores[name].p_orders == pytest.approx(score.p_orders)
         assert scores[name].verdict == score.verdict
+
+
+def test_best_order_is_the_order_of_the_page(run, context):
+    found = vitdemo.best_order(str(run.path), IMAGE, run.classes[3])
+    asked = compute_class_attribution(
+        context, context.find_run("vit"), IMAGE, target=run.classes[3]
+    )
+    expected = find_best_order(context, asked, IMAGE, fill="drop")
+    np.testing.assert_array_equal(found.best_ranks, expected.best_ranks)
+    assert found.compute_share("relevance") == pytest.approx(expected.compute_share("relevance"))
 
 
 def test_patch_colours_share_the_axes_of_all_images(run, context):

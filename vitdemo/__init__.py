@@ -3,7 +3,7 @@
 __version__ = "0.1.0"
 
 _NOTEBOOK_FUNCTIONS = (
-    *("attribute", "explore", "faithfulness", "fewest_patches"),
+    *("attribute", "best_order", "explore", "faithfulness", "fewest_patches"),
     *("ground_truth", "patch_colours", "patching", "rollout", "trace"),
 )
 

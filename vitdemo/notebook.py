@@ -6,10 +6,11 @@
     view                  # the interactive view, in Jupyter
     view.save("cat.html")  # the same view as a file that needs no network
 
-`trace`, `rollout`, `attribute`, `faithfulness`, `fewest_patches`, `patching` and `patch_colours`
-return results for the same model and image. `ground_truth` tests maps on images whose correct map
-is known. The `model` is the name of an included model, the folder of a run, or an address as in
-docs/models-and-api.md. The `image` is a file, a Pillow image, or an array (height, width, 3) uint8.
+`trace`, `rollout`, `attribute`, `faithfulness`, `best_order`, `fewest_patches`, `patching` and
+`patch_colours` return results for the same model and image. `ground_truth` tests maps on images
+whose correct map is known. The `model` is the name of an included model, the folder of a run, or an
+address as in docs/models-and-api.md. The `image` is a file, a Pillow image, or an array (height,
+width, 3) uint8.
 
 Letters: L layers, H heads, N tokens.
 """
@@ -29,8 +30,10 @@ from vitdemo.analyses.activation_patching import (
 )
 from vitdemo.analyses.class_attribution import (
     ClassAttribution,
+    FaithfulnessResult,
     FaithfulnessScore,
     compute_class_attribution,
+    find_best_order,
     measure_faithfulness,
 )
 from vitdemo.analyses.fewest_patches import search_fewest_patches
@@ -135,6 +138,20 @@ def faithfulness(
     found = _compute_attribution(model, image, target, None)
     fill = found.fills[0] if fill is None else fill
     return measure_faithfulness(get_context(), found, read_image(image), fill=fill).scores
+
+
+def best_order(
+    model: str, image: ImageSource, target: str | None = None, *, fill: str | None = None
+) -> FaithfulnessResult:
+    """Search for the order of patches with the highest score of the test of `faithfulness`.
+
+    `best_ranks` (rows, columns) is the position of each patch in the best order found, from 0. A
+    better order may exist. `compute_share("relevance")` is the score of a map between the mean of
+    random orders (0) and the best order found (1). Arguments and errors are as in `faithfulness`.
+    """
+    found = _compute_attribution(model, image, target, None)
+    fill = found.fills[0] if fill is None else fill
+    return find_best_order(get_context(), found, read_image(image), fill=fill)
 
 
 def fewest_patches(model: str, image: ImageSource, grid: tuple[int, int] = (8, 8)) -> RemovalSearch:

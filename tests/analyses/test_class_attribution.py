@@ -167,6 +167,70 @@ def test_faithfulness_scores_equal_measure(shown, ask):
     assert np.allclose(measured.random_bands[1][0], expected.random_insertion.mean(0), atol=2e-3)
 
 
+def test_best_order_has_the_highest_score(shown, ask):
+    asked, steps = ask(111), []
+    before = measure_faithfulness(shown, asked, noise(111), fill="drop")
+    assert before.best_ranks is None and before.compute_share("relevance") is None
+    found = analysis.find_best_order(
+        shown, asked, noise(111), fill="drop", on_step=lambda *at: steps.append(at)
+    )
+    assert steps[-1][0] <= steps[-1][1] == analysis.MAX_PASSES
+    assert found.scores.items() >= before.scores.items()
+    assert sorted(found.best_ranks.flat) == list(range(16)) and {*found.ranks} == {*before.ranks}
+    points = {name: score.score for name, score in found.scores.items()}
+    assert max(points, key=points.get) == analysis.BEST_ORDER
+    chance = (found.random_areas[1] - found.random_areas[0]).mean()
+    for name, score in points.items():
+        share = (score - chance) / (points[analysis.BEST_ORDER] - chance)
+        assert found.compute_share(name) == pytest.approx(share, abs=1e-5)
+    # The score is measured as that of a map with this order.
+    run = shown.find_run("vit")
+    subject = shown.load_model(run), shown.prepare_input(run.preprocessing, noise(111))[1]
+    maps = {"best": -torch.from_numpy(found.best_ranks).float()}
+    with torch.autocast("cpu", torch.bfloat16, enabled=supports_fast_bfloat16(CPU)):
+        measured = faithfulness.measure_perturbation_curves(
+            *subject, asked.target, maps, fill="drop", steps=faithfulness.CURVE_STEPS
+        )
+    assert points[analysis.BEST_ORDER] == pytest.approx(measured.scores["best"], abs=2e-3)
+    # It is cached for all maps of the image, but not for another replacement.
+    again = ask(111, include_slow=True)
+    assert again.cached_results["drop"].best_ranks is found.best_ranks
+    assert measure_faithfulness(shown, again, noise(111), fill="mean").best_ranks is None
+    with pytest.raises(RunError, match="does not support the replacement 'noise'"):
+        analysis.find_best_order(shown, asked, noise(111), fill="noise")
+
+
+def test_a_map_above_the_best_order_is_the_maximum(shown, ask):
+    found = analysis.find_best_order(shown, ask(111), noise(111), fill="drop")
+    high = replace(found.scores["relevance"], insertion=1.0, deletion=0.0)
+    higher = replace(found, scores={**found.scores, "relevance": high})
+    assert higher.compute_share("relevance") == 1 > higher.compute_share(analysis.BEST_ORDER)
+    low = replace(high, insertion=0.0, deletion=1.0)
+    lower = replace(found, scores={"relevance": low, analysis.BEST_ORDER: low})
+    assert lower.compute_share("relevance") is None  # no score is above chance
+
+
+def test_percentages_of_the_best_order_are_in_the_table(shown, ask):
+    asked = ask(111)
+    found = analysis.find_best_order(shown, asked, noise(111), fill="drop")
+    table = blocks.faithfulness_table(asked, found)
+    titles = [getattr(column, "label", column) for column in table.columns]
+    place = titles.index("% of best order")
+    shares = {row[0]: row[place] for row in table.rows}
+    assert shares["Best order found"] == "100"
+    share = f"{100 * found.compute_share('relevance'):.0f}".replace("-", "−")
+    assert shares["Relevance"] == share
+    assert {len(row) for row in [*table.rows, *table.feet]} == {len(table.columns)}
+    p_values = next(row for row in table.rows if row[0] == "Best order found")[place + 1 : -1]
+    assert p_values == [DASH, DASH]
+    _, legend, _, areas, *_ = blocks.result_blocks(asked, found)
+    assert "Best order found" in [entry.label for entry in legend.groups[""]]
+    assert [row[3:] for row in areas.rows if row[0] == "best order"] == [(None, None)]
+    payload_scores = blocks.score_payload(found)
+    assert payload_scores["has_best"] and "best order" not in payload_scores["maps"]
+    assert f"{payload_scores['maps']['relevance']['share']}".replace("-", "−") == share
+
+
 def test_shape_p_value_is_computed_only_where_it_decides(shown, ask):
     significant = []
     for seed in range(4):
@@ -429,7 +493,7 @@ def test_every_map_has_an_explanation_and_its_scores(shown, ask):
     styles = blocks.METHOD_STYLES.values()
     assert list(blocks.METHOD_STYLES) == list(attributions.METHODS)
     assert len(set(styles)) == len(attributions.METHODS)
-    assert not {style.colour for style in styles} & set(blocks.BASELINE_COLOURS.values())
+    assert not {style.colour for style in styles} & set(blocks.ORDER_COLOURS.values())
 
 
 def test_curves_are_not_confused_with_colours_of_signed_maps():
@@ -568,3 +632,10 @@ def test_results_of_both_tasks_stay_in_the_payload(shown):
     assert texts[1:] == ["Computing slow maps", "Testing dependence on class and classifier head"]
     assert not payload(shown, state).data["has_slow"]
     assert run("faithfulness") == (7, False)
+    assert not payload(shown, state).data["scores"]["has_best"]
+    del reports[:]
+    assert run("order") == (7, False)
+    assert {text for _, _, text in reports} == {"Searching for the best order"}
+    scores = payload(shown, state).data["scores"]
+    assert scores["has_best"]
+    assert max(each["share"] for each in scores["maps"].values()) <= 100

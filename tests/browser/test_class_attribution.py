@@ -288,6 +288,25 @@ def test_slow_maps_and_details_follow_the_tests(maps_page, photo):
     expect(maps_page.locator(SMALL)).to_have_count(5)  # the slow maps are of the other image
 
 
+def test_scores_become_percentages_of_the_best_order(maps_page):
+    set_state(maps_page, "explained_class", "truck")  # no other test searches for this class
+    expect(maps_page.locator(VERDICT)).to_contain_text(TESTED)
+    button = maps_page.locator("#find-best-order")
+    shares = maps_page.locator(f"{SMALL} .score > span")
+    expect(shares).to_have_count(0)
+    button.click()
+    expect(shares).to_have_count(5)
+    expect(shares).to_have_text([re.compile(r"^\(−?\d+%\)$")] * 5)
+    expect(maps_page.locator(VERDICT)).to_contain_text(
+        re.compile(r"points \(−?\d+% of the best order found\)")
+    )
+    expect(button).to_be_hidden()
+    expect(maps_page.locator("#cancel-attribution")).to_have_count(0)
+    table = open_details(maps_page).locator("table").first
+    expect(table).to_contain_text("Best order found")
+    expect(table).to_contain_text("% of best order")
+
+
 def test_cancelled_faithfulness_test_lets_the_next_one_run(open_maps, hold):
     first, second = open_maps("first"), open_maps("second")
     expect(first.locator(MAPS)).to_contain_text("steps")  # the progress bar

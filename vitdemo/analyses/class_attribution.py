@@ -23,6 +23,7 @@ from vitdemo.context import AppContext
 from vitdemo.errors import RunError
 from vitdemo.explain import attributions, faithfulness
 from vitdemo.explain.attributions import METHODS, AttributionMethod, OnStep, last_attention
+from vitdemo.explain.best_order import search_best_order
 from vitdemo.explain.faithfulness import (
     CENTRE_BASELINE,
     EDGE_BASELINE,
@@ -37,10 +38,12 @@ from vitdemo.explain.faithfulness.sanity import (
     report_part,
 )
 from vitdemo.explain.faithfulness.summary import FaithfulnessSummary, read_summaries
+from vitdemo.explain.removal_search import MAX_PASSES
 from vitdemo.runs import Run
 from vitdemo.training.devices import supports_fast_bfloat16
 
 ATTENTION = last_attention.METHOD.name
+BEST_ORDER = "best order"  # name of the best order found, among the names of maps and baselines
 # Verdicts on one map of one image. The first two and the last two verdicts are based on p-values.
 WORSE_THAN_RANDOM = "significantly worse than random orders"
 NOT_BETTER_THAN_RANDOM = "not significantly better than random orders"
@@ -156,6 +159,8 @@ class FaithfulnessResult:
     """Result of the faithfulness test: curves (K+1,) and scores by map or baseline.
 
     `ranks` (rows, columns) is the position of each patch in the order of a map, from 0.
+    `best_ranks` are those of the best order found, or None before the search. The curves and the
+    score of this order have the name `BEST_ORDER`.
     """
 
     fill: str
@@ -166,6 +171,20 @@ class FaithfulnessResult:
     scores: dict[str, FaithfulnessScore]
     random_areas: np.ndarray  # (2, R): deletion and insertion areas of the random orders
     ranks: dict[str, np.ndarray]
+    best_ranks: np.ndarray | None = None
+
+    def compute_share(self, name: str) -> float | None:
+        """Return the position of a score between chance (0) and the highest score found (1).
+
+        Chance is the mean score of random orders. Returns None before the search for the best
+        order, and if no score is above chance.
+        """
+        deletion, insertion = self.random_areas.mean(axis=1)
+        chance = float(insertion - deletion)
+        highest = max(each.score for each in self.scores.values())
+        if self.best_ranks is None or highest <= chance:
+            return None
+        return (self.scores[name].score - chance) / (highest - chance)
 
     def list_missing(self, maps: Collection[AttributionMap]) -> list[AttributionMap]:
         """Return the `maps` that were not measured."""
@@ -273,6 +292,8 @@ def read_result(
     scores = {name: found.score for name, found in measured.items()}
     for name in (CENTRE_BASELINE, EDGE_BASELINE):
         curves[name], scores[name] = null, _score_order(null, name, null)
+    if best := cache.get(_make_best_key(key, fill)):
+        curves[BEST_ORDER], scores[BEST_ORDER] = best.curves, best.score
     random = null.random_deletion, null.random_insertion
     return FaithfulnessResult(
         fill,
@@ -283,6 +304,7 @@ def read_result(
         scores,
         torch.stack([faithfulness.area_under_curve(null.fractions, c) for c in random]).numpy(),
         {name: found.ranks for name, found in measured.items()},
+        best.ranks if best else None,
     )
 
 
@@ -320,12 +342,29 @@ def measure_faithfulness(
     which changes a score by about 0.005. Results of random orders and of each map are cached.
     Raises `RunError` for a replacement that is unknown or that the model does not support.
     """
-    if fill not in maps.fills:
-        raise RunError(
-            f"'{maps.run.name}' does not support the replacement '{fill}': choose one of "
-            f"{', '.join(maps.fills)}."
-        )
     _FaithfulnessTest(context, maps, image, fill, on_step).run_test(context.cache)
+    return read_result(context.cache, maps.cache_key, fill, maps.maps)
+
+
+def find_best_order(
+    context: AppContext,
+    maps: ClassAttribution,
+    image: Image.Image,
+    *,
+    fill: str = "mean",
+    on_step: OnStep | None = None,
+) -> FaithfulnessResult:
+    """Run the faithfulness test on `maps`, then search for the order with the highest score.
+
+    The score of the best order found is a lower bound for the highest score: see
+    `explain.best_order`. Arguments and errors are those of `measure_faithfulness`, but `on_step`
+    reports the images that the search passes through the model. The result is cached.
+    """
+    measured = measure_faithfulness(context, maps, image, fill=fill)
+    test, key = _FaithfulnessTest(context, maps, image, fill, on_step), maps.cache_key
+    null = context.cache.get_or_compute(_make_baseline_key(key, fill), test.measure_baselines)
+    search = partial(test.search_order, measured, null)
+    context.cache.get_or_compute(_make_best_key(key, fill), search)
     return read_result(context.cache, maps.cache_key, fill, maps.maps)
 
 
@@ -343,6 +382,11 @@ class _FaithfulnessTest:
     def __init__(
         self, context: AppContext, maps: ClassAttribution, image: Image.Image, fill: str, on_step
     ):
+        if fill not in maps.fills:
+            raise RunError(
+                f"'{maps.run.name}' does not support the replacement '{fill}': choose one of "
+                f"{', '.join(maps.fills)}."
+            )
         self.attribution, self.fill, self.model = maps, fill, context.load_model(maps.run)
         _, self.pixels = context.prepare_input(maps.run.preprocessing, image)
         self.grid = attributions.cell_grid(self.model, self.pixels)
@@ -388,15 +432,30 @@ class _FaithfulnessTest:
         ranks = faithfulness.rank_by_value(values.flatten()).view(values.shape)
         return _MeasuredMap(found, score, ranks.numpy())
 
-    def call_with_settings(self, function: Callable, maps, **options):
+    def search_order(self, known: FaithfulnessResult, null: PerturbationCurves) -> _MeasuredMap:
+        """Search for the best order, and measure its curves and score as those of a map.
+
+        The search may begin with the order that has the highest score in `known`.
+        """
+        values = {name: -torch.from_numpy(ranks).float() for name, ranks in known.ranks.items()}
+        values[CENTRE_BASELINE] = faithfulness.centre_map(*self.grid)
+        values[EDGE_BASELINE] = faithfulness.edge_map(self.pixels, self.grid)
+        start = values[max(values, key=lambda name: known.scores[name].score)]
+        options = {"start": start, "max_passes": MAX_PASSES, "on_step": self.on_step}
+        found = self.call_with_settings(search_best_order, self.grid, **options)
+        maps = {BEST_ORDER: found.values}
+        measure = faithfulness.measure_perturbation_curves
+        measured = self.call_with_settings(measure, maps, random_orders=0, on_step=None)
+        ranks = faithfulness.rank_by_value(found.values.flatten()).view(self.grid)
+        return _MeasuredMap(measured, _score_order(measured, BEST_ORDER, null), ranks.numpy())
+
+    def call_with_settings(self, function: Callable, subject: object, **options):
+        """Call `function` for `subject`, such as the maps by name."""
         device = self.pixels.device
+        options = {"on_step": self.report_progress if self.on_step else None, **options}
         with torch.autocast(device.type, torch.bfloat16, enabled=supports_fast_bfloat16(device)):
             return function(
-                self.model,
-                self.pixels,
-                self.attribution.target,
-                maps,
-                on_step=self.report_progress if self.on_step else None,
+                *(self.model, self.pixels, self.attribution.target, subject),
                 **self.settings,
                 **options,
             )
@@ -547,6 +606,10 @@ def _is_signed(method: AttributionMethod, against: int | None) -> bool:
 
 def _make_baseline_key(cache_key: tuple, fill: str) -> tuple:
     return (*cache_key, "null", fill)
+
+
+def _make_best_key(cache_key: tuple, fill: str) -> tuple:
+    return (*cache_key, "best order", fill)
 
 
 def _make_score_key(cache_key: tuple, fill: str, drawn: AttributionMap) -> tuple:

@@ -171,16 +171,24 @@ def _measure_order_curves(
 
     Also returns the fractions (K+1,) of removed or restored patches.
     """
-    if steps is not None and steps < 1:
-        raise ValueError(f"steps is {steps}, but must be at least 1.")
     P = orders.shape[1]
-    moved = torch.linspace(0, P, min(steps or P, P) + 1).round().long()  # (K+1,) patches
+    moved = list_step_ends(P, steps)  # (K+1,) patches
     pair = [t for t in classes if t is not None]
     pair = [int(check_target(t, image, model.num_classes)) for t in pair]
     removed = orders[:, None] < moved[:, None]  # (M, K+1, P)
     sets, which = torch.cat([~removed, removed]).flatten(0, 1).unique(dim=0, return_inverse=True)
     logits = predict_patch_sets(model, image, sets, grid, fill, on_step=on_step)  # (n, C)
     return moved / P, class_probability(logits, *pair)[which].view(2, len(orders), -1)
+
+
+def list_step_ends(patches: int, steps: int | None) -> Tensor:
+    """Return the number of removed patches before the first step and after each step (K+1,).
+
+    `steps` is as in `measure_perturbation_curves`. Raises `ValueError` for a number below 1.
+    """
+    if steps is not None and steps < 1:
+        raise ValueError(f"steps is {steps}, but must be at least 1.")
+    return torch.linspace(0, patches, min(steps or patches, patches) + 1).round().long()
 
 
 def class_probability(logits: Tensor, target: int, against: int | None = None) -> Tensor:

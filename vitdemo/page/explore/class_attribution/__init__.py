@@ -11,8 +11,8 @@ The payload of the maps:
      "is_untested": whether the test of a map is missing,
      "is_quick": whether the test takes only seconds, so that the browser starts it}
 
-It contains slow maps and results of the faithfulness test only if they are in the cache. Two tasks
-compute the missing maps and results. A ground truth model is so small that all maps are computed at
+It contains slow maps, results of the faithfulness test and the best order only if they are in the
+cache. Three tasks compute them. A ground truth model is so small that all maps are computed at
 once. The fold *Details* is a separate document. Its curves and
 checks are therefore computed only if a user opens the fold.
 """
@@ -25,6 +25,7 @@ from vitdemo.analyses.class_attribution import (
     AttributionMap,
     ClassAttribution,
     compute_class_attribution,
+    find_best_order,
     measure_faithfulness,
 )
 from vitdemo.context import AppContext
@@ -170,11 +171,24 @@ def run_faithfulness_test(context: AppContext, state: ViewState, report: Report)
     measure_faithfulness(context, found, image, fill=fill, on_step=on_step)
 
 
-SLOW_TASK, TEST_TASK = f"{VIEW}.slow", f"{VIEW}.faithfulness"
+def search_best_order(context: AppContext, state: ViewState, report: Report) -> None:
+    """Run the missing parts of the faithfulness test, then search for the best order."""
+    run_faithfulness_test(context, state, report)
+    found, _ = load_class_attribution(context, state, check_fast=False)
+    on_step = add_text(report, "Searching for the best order")
+    image, fill = load_square(context, state.image), choose_fill(found, state)
+    find_best_order(context, found, image, fill=fill, on_step=on_step)
+
+
+SLOW_TASK, TEST_TASK, ORDER_TASK = (f"{VIEW}.{task}" for task in ("slow", "faithfulness", "order"))
 FEATURE = Feature(
     payloads={VIEW: payload, DETAILS: details_payload},
     graphs={VIEW: GRAPH},
-    tasks={SLOW_TASK: compute_slow_maps, TEST_TASK: run_faithfulness_test},
+    tasks={
+        SLOW_TASK: compute_slow_maps,
+        TEST_TASK: run_faithfulness_test,
+        ORDER_TASK: search_best_order,
+    },
     loops={SLOW_TASK: partial(make_loops, VIEW)},
 )
 

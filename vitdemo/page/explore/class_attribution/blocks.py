@@ -6,6 +6,7 @@ import numpy as np
 
 from vitdemo import figures
 from vitdemo.analyses.class_attribution import (
+    BEST_ORDER,
     BETTER_THAN_BASELINES,
     NOT_BETTER_THAN_CENTRE,
     NOT_BETTER_THAN_COPIES,
@@ -37,6 +38,7 @@ from vitdemo.explain.faithfulness import (
     SIGNIFICANCE_LEVEL,
 )
 from vitdemo.explain.faithfulness.sanity import NUM_RANDOM_HEADS, RandomHeadCheck
+from vitdemo.explain.removal_search import MAX_PASSES
 from vitdemo.figures import Curve
 from vitdemo.figures.charts import plot_faithfulness
 from vitdemo.figures.curves import COLOURS, iter_line_styles
@@ -52,9 +54,15 @@ FILL_LABELS = PATCH_REPLACEMENT.choices
 # because orange and purple mean that a patch supports or opposes the class.
 METHOD_COLOURS = (COLOURS[0], ("#6b8e23", "#8fb14a"), *COLOURS[2:], ("#d0576b", "#e0808f"))
 METHOD_STYLES = dict(zip(METHODS, iter_line_styles(METHOD_COLOURS), strict=False))
-BASELINE_COLOURS = {CENTRE_BASELINE: "#8a98ac", EDGE_BASELINE: "#a58a6f"}
-BASELINE_TITLES = {CENTRE_BASELINE: "Centre-first baseline", EDGE_BASELINE: "Edge map"}
-BASELINE_DESCRIPTIONS = {  # baseline -> information that it uses
+# Orders of patches that are not from maps
+ORDER_COLOURS = {CENTRE_BASELINE: "#8a98ac", EDGE_BASELINE: "#a58a6f", BEST_ORDER: "#19a3b8"}
+ORDER_TITLES = {
+    CENTRE_BASELINE: "Centre-first baseline",
+    EDGE_BASELINE: "Edge map",
+    BEST_ORDER: "Best order found",
+}
+ORDER_DESCRIPTIONS = {  # order -> information that it uses
+    BEST_ORDER: f"search for the highest score, at most {MAX_PASSES:,} tested images",
     CENTRE_BASELINE: "baseline: uses only the distance to the centre",
     EDGE_BASELINE: "baseline: uses the image, but no model",
     "random": "baseline: uses neither image nor model; 5th to 95th percentile",
@@ -114,6 +122,14 @@ ABOUT_COMPARISONS = (
     "convolutional model was trained with a square removed from each image (Cutout). Other models "
     "may never have seen a removed patch."
 )
+ABOUT_BEST = (
+    "**Best order.** A greedy search looks for the order of patches with the highest score. It "
+    "first chooses the patches of the first and last steps, then swaps patches of neighbouring "
+    f"steps. It tests at most {MAX_PASSES:,} images. The percentage of a score is 0% for the mean "
+    "of random orders and 100% for the best order found. A better order may exist, so the "
+    "percentages are upper bounds. The best order depends on the model's response to each set of "
+    "patches, so it needs not look like an object."
+)
 ABOUT_COLOUR = (
     "**Uniform colour** is the model input 0: the mean colour of the normalisation, here RGB "
     "{colour}. Occlusion and Integrated Gradients use the same colour. The section Fool the "
@@ -128,6 +144,7 @@ ABOUT_CHECKS = (
     "the classifier head. A large p does not show that the map depends on the classifier head: a "
     "map that ignores the head has p = 1. The check does not test the other layers."
 )
+ABOUT_SHARE = "0 is the mean score of random orders, and 100 is the score of the best order found."
 MAPS_NOT_MEASURED_MESSAGE = "Not measured yet: {titles}."
 
 
@@ -159,7 +176,8 @@ def score_payload(known: FaithfulnessResult | None) -> dict | None:
     """Return the scores of maps in points, their verdicts, and the curves of removed patches.
 
     `random` is the mean probability of random orders at each of the `fractions` of patches.
-    `explanations` are about the verdicts of these maps.
+    `explanations` are about the verdicts of these maps. `has_best` tells whether the best order is
+    known.
     """
     if known is None:
         return None
@@ -168,6 +186,7 @@ def score_payload(known: FaithfulnessResult | None) -> dict | None:
         "fractions": round_numbers(known.fractions, PROBABILITY_DIGITS),
         "random": round_numbers(known.random_bands[0][0], PROBABILITY_DIGITS),
         "maps": {name: describe_score(known, name) for name in known.ranks},
+        "has_best": known.best_ranks is not None,
         "explanations": [
             [SHORT_VERDICTS[verdict], text]
             for verdict, text in VERDICT_EXPLANATIONS.items()
@@ -177,9 +196,10 @@ def score_payload(known: FaithfulnessResult | None) -> dict | None:
 
 
 def describe_score(known: FaithfulnessResult, name: str) -> dict:
-    score = known.scores[name]
+    score, share = known.scores[name], known.compute_share(name)
     return {
         "points": 100 * score.score,
+        "share": None if share is None else round(100 * share),
         "p": score.p_orders,
         "beats_random": score.p_orders <= SIGNIFICANCE_LEVEL,
         "beats_all": score.verdict == BETTER_THAN_BASELINES,
@@ -294,6 +314,7 @@ def about_blocks(attribution: ClassAttribution) -> list[DocumentBlock]:
         Bullets(captions),
         Text(ABOUT_TEST),
         Bullets(ABOUT_BASELINES),
+        Text(ABOUT_BEST),
         Text(ABOUT_COLOUR.format(colour=format_zero_colour(attribution.run))),
         *map(Text, (ABOUT_P_VALUES, ABOUT_COMPARISONS, ABOUT_CHECKS)),
     ]
@@ -314,7 +335,8 @@ def curve_blocks(attribution: ClassAttribution, known: FaithfulnessResult) -> li
         )
         for title, curves, kind, x_label in plots
     ]
-    return [*list_unmeasured_maps(attribution, known), Plots(drawn), draw_legend(attribution)]
+    legend = draw_legend(attribution, known)
+    return [*list_unmeasured_maps(attribution, known), Plots(drawn), legend]
 
 
 def list_unmeasured_maps(
@@ -324,14 +346,15 @@ def list_unmeasured_maps(
     return [Text(MAPS_NOT_MEASURED_MESSAGE.format(titles=titles), quiet=True)] if titles else []
 
 
-def draw_legend(attribution: ClassAttribution) -> Legend:
+def draw_legend(attribution: ClassAttribution, known: FaithfulnessResult) -> Legend:
     styles = [(each.title, METHOD_STYLES[each.method.name]) for each in attribution.maps]
     lines = [
         LegendEntry(f"{style.symbol} {title}".strip(), style.colour) for title, style in styles
     ]
     lines += [
-        LegendEntry(title, BASELINE_COLOURS[name], dashed=True)
-        for name, title in BASELINE_TITLES.items()
+        LegendEntry(title, ORDER_COLOURS[name], dashed=True)
+        for name, title in ORDER_TITLES.items()
+        if name in known.scores
     ]
     return Legend({"": [*lines, LegendEntry("grey band: 5th to 95th percentile of random orders")]})
 
@@ -352,8 +375,8 @@ def plot_perturbation_curves(
 ):
     shares = 100 * known.fractions
     lines = [
-        Curve(shares, 100 * curve, BASELINE_COLOURS[name], dashed=True)
-        if name in BASELINE_COLOURS
+        Curve(shares, 100 * curve, ORDER_COLOURS[name], dashed=True)
+        if name in ORDER_COLOURS
         else METHOD_STYLES[name].curve(shares, 100 * curve, training=False)
         for name, curve in curves.items()
     ]
@@ -361,16 +384,21 @@ def plot_perturbation_curves(
 
 
 def get_order_titles(attribution: ClassAttribution) -> dict[str, str]:
-    return {each.method.name: each.title for each in attribution.maps} | BASELINE_TITLES
+    return {each.method.name: each.title for each in attribution.maps} | ORDER_TITLES
 
 
 def faithfulness_table(attribution: ClassAttribution, known: FaithfulnessResult) -> Table:
-    """Return a table with areas, score, p-values and verdict per order, highest score first."""
+    """Return a table with areas, score, p-values and verdict per order, highest score first.
+
+    After the search for the best order, the table also contains the percentages of its score.
+    """
+    has_best = known.best_ranks is not None
     head = (
         "order",
         "deletion area, % (lower is better)",
         "insertion area, % (higher is better)",
         "score, points",
+        *([Column("% of best order", ABOUT_SHARE)] if has_best else []),
         "p, random orders",
         "p, transformed copies",
         Column("verdict", numeric=False),
@@ -378,26 +406,40 @@ def faithfulness_table(attribution: ClassAttribution, known: FaithfulnessResult)
     rows, titles = [], get_order_titles(attribution)
     for name, score in sorted(known.scores.items(), key=lambda item: -item[1].score):
         heights = [f"{100 * height:.1f}" for height in (score.deletion, score.insertion)]
-        shape = DASH if score.p_shape is None else f"{score.p_shape:.2f}"
-        verdict = BASELINE_DESCRIPTIONS.get(name, score.verdict)
-        chance = [f"{score.p_orders:.2f}", shape, verdict]
-        rows.append([titles[name], *heights, format_signed(100 * score.score), *chance])
+        points = [format_signed(100 * score.score), *[format_share(known, name)] * has_best]
+        p_values = get_p_values(known, name)
+        chance = [DASH if p is None else f"{p:.2f}" for p in p_values]
+        verdict = ORDER_DESCRIPTIONS.get(name, score.verdict)
+        rows.append([titles[name], *heights, *points, *chance, verdict])
     random = known.random_areas  # (2, R)
     heights = [f"{height:.1f}" for height in 100 * random.mean(axis=1)]
     foot = [
         f"{random.shape[1]} random orders",
         *heights,
         format_signed_range(*random_score_range(known)),
-        "",
-        "",
-        BASELINE_DESCRIPTIONS["random"],
+        *[""] * (3 if has_best else 2),
+        ORDER_DESCRIPTIONS["random"],
     ]
     return Table(head, rows, feet=[foot])
 
 
+def get_p_values(known: FaithfulnessResult, name: str) -> tuple[float | None, float | None]:
+    """Return the p-values of an order against random orders and transformed copies.
+
+    The best order has none: a search selected it for its score.
+    """
+    score = known.scores[name]
+    return (None, None) if name == BEST_ORDER else (score.p_orders, score.p_shape)
+
+
+def format_share(known: FaithfulnessResult, name: str) -> str:
+    share = known.compute_share(name)
+    return DASH if share is None else format_signed(100 * share, 0).removeprefix("+")
+
+
 def downloads(attribution: ClassAttribution, known: FaithfulnessResult) -> list[Download]:
     areas = [
-        (name, score.deletion, score.insertion, score.p_orders, score.p_shape)
+        (name, score.deletion, score.insertion, *get_p_values(known, name))
         for name, score in known.scores.items()
     ]
     areas += [("random", *pair, None, None) for pair in known.random_areas.T.tolist()]

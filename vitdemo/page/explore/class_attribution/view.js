@@ -17,6 +17,8 @@ import * as store from "../../store.js";
 import { createRemoval } from "./removal.js";
 
 const [VIEW, DETAILS] = ["class_attribution", "class_attribution_details"];
+const ORDER_TASK = `${VIEW}.order`;
+const NEEDS_FULL_VERSION = "The full version of vitdemo also searches for the best order of patches.";
 const LARGE = "attribution.map"; // state key: name of the large map
 const starts = [
   {
@@ -26,6 +28,7 @@ const starts = [
     task: `${VIEW}.faithfulness`,
   },
   { id: "compute-slow-maps", text: "Compute slow maps", busy: "Computing …", task: `${VIEW}.slow` },
+  { id: "find-best-order", text: "Find best order", busy: "Searching …", task: ORDER_TASK },
 ];
 const getWatched = () => store.listNeeds([VIEW]);
 const panel = createTaskPanel({
@@ -34,7 +37,7 @@ const panel = createTaskPanel({
   views: [VIEW, DETAILS],
   getWatched,
 });
-const [testButton, slowButton] = starts.map(({ id }) => panel.buttons.querySelector(`#${id}`));
+const [testButton, slowButton, orderButton] = starts.map(({ id }) => panel.buttons.querySelector(`#${id}`));
 
 // --- texts ---
 
@@ -47,6 +50,8 @@ function describeQuestion(data) {
   );
   return `Why ${describeClasses(data)}? ${run} predicts ${predicted.join(" and ")}.`;
 }
+
+const formatShare = ({ share }) => `${String(share).replace("-", "−")}%`;
 
 function describeAnswer({ p, beats_random: isBetter, beats_all: isBest, is_worse: isWorse, title }) {
   if (isWorse) return "no, significantly worse";
@@ -63,7 +68,8 @@ function describeVerdict({ first, is_untested: isUntested, maps, measured, score
       ? `${title} has this model's highest mean score, measured on ${measured.count} ${measured.part} images. On this image, the map is not tested yet.`
       : `${title} is not tested on this image yet.`;
   }
-  const points = `${formatSigned(score.points, 1)} points`;
+  const share = score.share === null ? "" : ` (${formatShare(score)} of the best order found)`;
+  const points = `${formatSigned(score.points, 1)} points${share}`;
   const start = isFirst && !isUntested
     ? `${title} has the highest faithfulness score on this image, ${points}.`
     : `${title} has a faithfulness score of ${points} on this image.`;
@@ -110,6 +116,13 @@ function drawTruth({ patches }, seen) {
     <b>Correct map</b><span class="score">the patches of the marks</span></div>`;
 }
 
+const drawScore = (score) =>
+  markup`<b>${formatSigned(score.points, 1)}</b> ${
+    score.share === null
+      ? nothing
+      : markup`<span title="Percentage of the best order found">(${formatShare(score)})</span>`
+  } ${score.verdict}`;
+
 // A button with a small map, its score and its verdict, which makes the map large.
 function drawSmallMap({ name, title, values, signed }, { scores, seen, truth }, isLarge) {
   const canvas = makeCanvas(1, 1);
@@ -122,20 +135,19 @@ function drawSmallMap({ name, title, values, signed }, { scores, seen, truth }, 
     <span class="vd-overlay"><img src=${seen.url} alt="">${canvas}</span>
     <b>${title}</b>
     ${truth ? markup`<span class="share">${Math.round(truth.shares[name])}% on the marks</span>` : nothing}
-    <span class="score">${
-    score ? markup`<b>${formatSigned(score.points, 1)}</b> ${score.verdict}` : "not tested yet"
-  }</span>
+    <span class="score">${score ? drawScore(score) : "not tested yet"}</span>
   </button>`;
 }
 
-const drawExplanations = ({ scores }) =>
-  scores?.explanations.length
-    ? markup`<p class="verdicts">${
-      scores.explanations.map(([verdict, text], i) =>
-        markup`${i ? " " : ""}<b>${verdict[0].toUpperCase() + verdict.slice(1)}</b>: ${text}.`
-      )
-    }</p>`
-    : nothing;
+function drawExplanations({ scores }) {
+  if (!scores) return nothing;
+  const explanations = scores.explanations.map(([verdict, text]) =>
+    markup`<b>${verdict[0].toUpperCase() + verdict.slice(1)}</b>: ${text}. `
+  );
+  return markup`<p class="verdicts">${explanations}${
+    scores.has_best || store.isTaskKnown(ORDER_TASK) ? "" : NEEDS_FULL_VERSION
+  }</p>`;
+}
 
 // `drawn` are the previous maps. The figure of an equal map is kept, with its open folds.
 function drawMaps(data, large, drawn) {
@@ -184,9 +196,11 @@ function createMaps(element) {
           ${drawn.figure}${removal.element}${drawn.others}</div>${drawn.scales}</div>${comparison}`,
       );
       panel.buttons.hidden = false;
-      const [canTest, canCompute] = starts.map(({ task }) => store.isTaskKnown(task));
+      const [canTest, canCompute, canSearch] = starts.map(({ task }) => store.isTaskKnown(task));
       testButton.hidden = !canTest || (!data.is_untested && !testButton.disabled); // a disabled button shows a running task
       slowButton.hidden = !canCompute || (!data.has_slow && !slowButton.disabled);
+      const isFound = !data.scores || data.scores.has_best; // or the scores of maps are not known yet
+      orderButton.hidden = !canSearch || (isFound && !orderButton.disabled);
       const chosen = getWatched().map((name) => state[name]);
       startTestSoon(JSON.stringify([data.maps.length, ...chosen]), data.is_quick && data.is_untested);
     },
