@@ -6,8 +6,9 @@
 The script exports the graphs of all views in `FEATURE.graphs`, for each included model and each
 recorded state of the options, and the loops of tasks, and runs them with ONNX Runtime. The images
 are the example photos and their rotations; the other inputs are random. Float32 outputs may differ
-by `MAX_DIFFERENCE`, float16 outputs by one rounding step, and pixels by one grey level. Other whole
-numbers, such as indices of classes, must be equal.
+by `MAX_DIFFERENCE`, as a share of the largest value if it is above 1. Float16 outputs may differ by
+one rounding step, and pixels by one grey level. Other whole numbers, such as indices of classes,
+must be equal.
 """
 
 import argparse
@@ -54,6 +55,7 @@ MAX_NUMBER = 180  # of an input
 SHARE = 0.2  # of masks
 STEPS = 3  # of a loop
 RunGraph = Callable[[dict[str, np.ndarray]], list[np.ndarray]]
+Differences = dict[str, float]  # largest difference by kind of output
 FLOAT32, FLOAT16, WHOLE = "float32", "float16", "whole numbers"
 
 
@@ -61,6 +63,7 @@ def main() -> None:
     console.escape_unprintable()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=20, help="number of images per graph")
+    parser.add_argument("--views", nargs="+", help="names of views and tasks (default: all)")
     parser.add_argument(
         "--runs", type=Path, default=ROOT / "assets" / "runs", help="folder that contains the runs"
     )
@@ -68,21 +71,24 @@ def main() -> None:
     context = AppContext([args.runs], None, torch.device("cpu"))
     images = list_squares(args.count)
     print(f"| view | model | graphs | {FLOAT32} | {FLOAT16} | {WHOLE} |\n|---|---|---|---|---|---|")
-    found: dict[tuple[str, str], list[dict[str, float]]] = {}
-    with tempfile.TemporaryDirectory() as temporary:
-        for name, run, state, file in write_graphs(context, Path(temporary)):
-            differences = compare_graph(
-                context, FEATURE.graphs[name], run, state, images, make_runner(file)
-            )
-            found.setdefault((name, run.name), []).append(differences)
-        for name, run, loop, files in write_loops(context, Path(temporary)):
-            differences = compare_loop(context, loop, run, images, *map(make_runner, files))
-            found.setdefault((name, run.name), []).append(differences)
-    for (name, model), rows in found.items():
-        cells = [f"{max(row[kind] for row in rows):.1e}" for kind in (FLOAT32, FLOAT16, WHOLE)]
-        print(f"| {name} | {model} | {len(rows)} | {' | '.join(cells)} |")
-    largest = max(row[FLOAT32] for rows in found.values() for row in rows)
+    rows: list[Differences] = []
+    for name in args.views or [*FEATURE.graphs, *FEATURE.loops]:
+        with tempfile.TemporaryDirectory() as temporary:
+            compare = compare_graphs if name in FEATURE.graphs else compare_loops
+            rows += print_rows(name, compare(context, name, images, Path(temporary)))
+    largest = max(row[FLOAT32] for row in rows)
     print(f"\n{len(images)} images per graph. Largest difference of {FLOAT32}: {largest:.1e}")
+
+
+def print_rows(name: str, found: Iterable[tuple[Run, Differences]]) -> list[Differences]:
+    """Print the largest differences of a view for each model, and return those of all graphs."""
+    by_run: dict[str, list[Differences]] = {}
+    for run, differences in found:
+        by_run.setdefault(run.name, []).append(differences)
+    for run_name, rows in by_run.items():
+        cells = [f"{max(row[kind] for row in rows):.1e}" for kind in (FLOAT32, FLOAT16, WHOLE)]
+        print(f"| {name} | {run_name} | {len(rows)} | {' | '.join(cells)} |", flush=True)
+    return [row for rows in by_run.values() for row in rows]
 
 
 def list_squares(count: int) -> list[Image.Image]:
@@ -91,33 +97,34 @@ def list_squares(count: int) -> list[Image.Image]:
     return [photos[i % len(photos)].rotate(90 * (i // len(photos))) for i in range(count)]
 
 
-def write_graphs(context: AppContext, folder: Path) -> Iterator[tuple[str, Run, ViewState, Path]]:
-    """Write each graph to `folder`, and yield its view, run, state and file."""
-    writer = Recorder(context, folder).graphs
+def compare_graphs(
+    context: AppContext, name: str, images: list[Image.Image], folder: Path
+) -> Iterator[tuple[Run, Differences]]:
+    """Write each graph of the view `name` to `folder`, and yield its run and differences."""
+    writer, graph = Recorder(context, folder).graphs, FEATURE.graphs[name]
     lister, first = StateLister(context, {}), list_images()[0]
-    for name, graph in FEATURE.graphs.items():
-        needed, seen = get_needs(add_need(FEATURE.payloads[name], MODEL)).watched, set()
-        for state in lister.list_states(needed, describe_starts(graph) | {IMAGE.name: first}):
-            options = {key: value for key, value in state.items() if key != IMAGE.name}
-            for entry in writer.describe_graphs(graph, state)["graphs"]:
-                if entry["file"] not in seen:
-                    seen.add(entry["file"])
-                    run = context.find_run(entry["run"])
-                    given = ViewState(None, run.name, options)
-                    yield name, run, given, folder / FOLDER / entry["file"]
+    needed, seen = get_needs(add_need(FEATURE.payloads[name], MODEL)).watched, set()
+    for state in lister.list_states(needed, describe_starts(graph) | {IMAGE.name: first}):
+        options = {key: value for key, value in state.items() if key != IMAGE.name}
+        for entry in writer.describe_graphs(graph, state)["graphs"]:
+            if entry["file"] not in seen:
+                seen.add(entry["file"])
+                run = context.find_run(entry["run"])
+                given = ViewState(None, run.name, options)
+                run_graph = make_runner(folder / FOLDER / entry["file"])
+                yield run, compare_graph(context, graph, run, given, images, run_graph)
 
 
-def write_loops(
-    context: AppContext, folder: Path
-) -> Iterator[tuple[str, Run, Loop, tuple[Path, Path]]]:
-    """Write each loop to `folder`, and yield its task, run, and the files of start and step."""
+def compare_loops(
+    context: AppContext, name: str, images: list[Image.Image], folder: Path
+) -> Iterator[tuple[Run, Differences]]:
+    """Write each loop of the task `name` to `folder`, and yield its run and differences."""
     writer = Recorder(context, folder).graphs
-    for name, make_loops in FEATURE.loops.items():
-        for run in context.classifier_runs():
-            for loop in make_loops(context, run):
-                entry = writer.describe_loop(run, loop)
-                names = (entry[part]["file"] for part in ("start", "step"))
-                yield name, run, loop, tuple(folder / FOLDER / each for each in names)
+    for run in context.classifier_runs():
+        for loop in FEATURE.loops[name](context, run):
+            entry = writer.describe_loop(run, loop)
+            files = [folder / FOLDER / entry[part]["file"] for part in ("start", "step")]
+            yield run, compare_loop(context, loop, run, images, *map(make_runner, files))
 
 
 def make_runner(file: Path) -> RunGraph:
@@ -135,7 +142,7 @@ def compare_graph(
     state: ViewState,
     images: list[Image.Image],
     run_graph: RunGraph,
-) -> dict[str, float]:
+) -> Differences:
     """Return the largest difference from Python by kind of output.
 
     `run_graph` returns the outputs for the inputs of the graph. Raises `ValueError` if a difference
@@ -161,7 +168,7 @@ def compare_loop(
     images: list[Image.Image],
     run_start: RunGraph,
     run_step: RunGraph,
-) -> dict[str, float]:
+) -> Differences:
     """Compare the start and `STEPS` steps of a loop, as `compare_graph` does for a graph."""
     largest = dict.fromkeys((FLOAT32, FLOAT16, WHOLE), 0.0)
     state, generator = ViewState(None, run.name, {}), torch.Generator().manual_seed(0)
@@ -182,7 +189,7 @@ def compare_loop(
 
 
 def add_differences(
-    largest: dict[str, float], run: Run, expected: Iterable[torch.Tensor], actual: list[np.ndarray]
+    largest: Differences, run: Run, expected: Iterable[torch.Tensor], actual: list[np.ndarray]
 ) -> None:
     """Add the differences of outputs to `largest`. Raises `ValueError` as `compare_graph`."""
     for wanted, got in zip(expected, actual, strict=True):
@@ -233,7 +240,8 @@ def measure_difference(actual: np.ndarray, expected: np.ndarray) -> tuple[str, f
     is_missing = np.isnan(actual.astype(float)) & np.isnan(expected.astype(float))
     difference = float(np.where(is_missing, 0, differences).max(initial=0))
     if expected.dtype == np.float32:
-        return FLOAT32, difference, MAX_DIFFERENCE
+        scale = max(1.0, float(np.nanmax(np.abs(expected), initial=0)))
+        return FLOAT32, difference / scale, MAX_DIFFERENCE
     if expected.dtype == np.float16:
         step = float(np.spacing(np.abs(expected).max(initial=0)))
         return FLOAT16, difference, MAX_STEPS * step + MAX_DIFFERENCE
