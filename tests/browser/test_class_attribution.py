@@ -69,7 +69,8 @@ def open_attribution(open_views, shown_views):
 
     def open_attribution(query: str) -> Page:
         query = f"section=class-attribution&picture=photo:cat&{query}"
-        page = open_views(shown_views, "attribution-maps+faithfulness-results", query, is_new=True)
+        views = "attribution-maps+ranking-results+faithfulness-results"
+        page = open_views(shown_views, views, query, is_new=True)
         expect(page.locator(VERDICT)).to_contain_text(TESTED)
         expect(page.locator("#test-faithfulness")).to_be_hidden()  # all maps are tested
         return page
@@ -305,6 +306,56 @@ def test_scores_become_percentages_of_the_best_order(maps_page):
     table = open_details(maps_page).locator("table").first
     expect(table).to_contain_text("Best order found")
     expect(table).to_contain_text("% of best order")
+
+
+def test_ranking_by_hand_is_compared_with_the_maps(open_attribution):
+    page = open_attribution("model=vit&attribution.removed=0")
+    results = page.locator("#ranking-results")
+    expect(results).to_have_text("")
+    page.locator("#beat-the-map").press("Enter")
+    page.wait_for_url(re.compile(r"attribution\.ranking=4\.4(&|$)"))
+    board, title = page.locator(f"{MAPS} .board"), page.locator(f"{MAPS} .removal strong")
+    expect(board).to_be_focused()
+    box = board.bounding_box()
+
+    def click(patch: int) -> None:
+        row, column = divmod(patch, 4)
+        x, y = (column + 0.5) * box["width"] / 4, (row + 0.5) * box["height"] / 4
+        board.click(position={"x": x, "y": y})
+
+    # A second click removes a patch from the ranking, and the keyboard does the same.
+    for patch in (5, 6, 5):
+        click(patch)
+    expect(title).to_have_text("Your ranking: 1 of 10 patches")
+    expect(board.locator("b")).to_have_text(["1"])
+    for key in ("ArrowLeft", "ArrowUp", "Enter"):  # from patch 5 under the pointer
+        board.press(key)
+    page.wait_for_url(re.compile(r"attribution\.ranking=4\.4\.6\.0(&|$)"))
+    for patch in (1, 2, 3, 4, 7, 8, 9, 10):
+        click(patch)
+    expect(title).to_have_text("Your ranking: 10 of 10 patches")
+    click(15)  # there is no place for another patch
+    page.wait_for_url(re.compile(r"attribution\.ranking=4\.4\.6\.0\.1\.2\.3\.4\.7\.8\.9\.10(&|$)"))
+    expect(results).to_contain_text(re.compile(r"Your ranking scores .* It beats \d of 5 maps"))
+    expect(results.locator("tbody tr")).to_have_count(7)
+    page.get_by_role("button", name="Clear").click()
+    expect(results).to_have_text("")
+    expect(board.locator("b")).to_have_count(0)
+    page.get_by_role("button", name="Close ranking").click()
+    expect(page.locator(SLIDER)).to_be_visible()
+    expect(page.locator("#beat-the-map")).to_be_focused()
+    page.wait_for_url(re.compile(r"^((?!attribution\.ranking).)*$"))
+
+
+def test_best_ranking_is_found_with_the_best_order(open_attribution):
+    ranking = "4.4.6.0.1.2.3.4.7.8.9.10"
+    page = open_attribution(f"model=vit&explained_class=horse&attribution.ranking={ranking}")
+    expect(page.locator(f"{MAPS} .board b")).to_have_count(10)
+    results = page.locator("#ranking-results")
+    expect(results).to_contain_text("Find best order also searches for the best ranking.")
+    page.locator("#find-best-order").click()
+    expect(results.locator("tbody")).to_contain_text("Best ranking found")
+    expect(results).not_to_contain_text("also searches")
 
 
 def test_cancelled_faithfulness_test_lets_the_next_one_run(open_maps, hold):

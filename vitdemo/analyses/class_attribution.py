@@ -368,6 +368,21 @@ def find_best_order(
     return read_result(context.cache, maps.cache_key, fill, maps.maps)
 
 
+def compute_ranking(
+    attribution: ClassAttribution, drawn: AttributionMap, model: nn.Module, pixels: Tensor
+) -> Tensor:
+    """Return values (rows, columns) that rank the patches of `model` as the map `drawn` does.
+
+    `pixels` (1, 3, S, S) is the input of the model. The grid is that of `attributions.cell_grid`.
+    """
+    classes = attribution.target, attribution.against
+    ranking = attributions.compute_ranking_values(
+        drawn.method.name, model, pixels, torch.from_numpy(drawn.values)[None], *classes
+    )
+    grid = attributions.cell_grid(model, pixels)
+    return faithfulness.resample_maps(ranking.float().cpu(), grid)[0]
+
+
 class _MeasuredMap(NamedTuple):
     """Curves, score and ranks (rows, columns) of one map."""
 
@@ -413,11 +428,7 @@ class _FaithfulnessTest:
     def measure_map(self, drawn: AttributionMap, null: PerturbationCurves) -> _MeasuredMap:
         """Measure curves and score of a map, and scores of copies if it beats other baselines."""
         name = drawn.method.name
-        classes = self.attribution.target, self.attribution.against
-        ranking = attributions.compute_ranking_values(
-            name, self.model, self.pixels, torch.from_numpy(drawn.values)[None], *classes
-        )
-        values = faithfulness.resample_maps(ranking.float().cpu(), self.grid)[0]
+        values = compute_ranking(self.attribution, drawn, self.model, self.pixels)
         found = self.call_with_settings(
             faithfulness.measure_perturbation_curves, {name: values}, random_orders=0
         )

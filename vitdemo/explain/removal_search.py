@@ -64,6 +64,7 @@ def search_removal(
     restores: bool = False,
     candidates: int | None = None,
     max_passes: int = MAX_PASSES,
+    max_removed: int | None = None,
     on_step: OnStep | None = None,
 ) -> RemovalSearch:
     """Remove patches of `image`, one per step, so that the objective becomes as low as possible.
@@ -82,28 +83,43 @@ def search_removal(
             decrease of the objective in their last test. The first step and every third step after
             it test all patches, because decreases change. None: every step tests all patches.
         max_passes: the search ends before it passes more images through the model.
+        max_removed: the search ends when it has removed this number of patches. None: no limit.
         on_step: called as (passes, max_passes); an exception in `on_step` stops the search.
 
     Raises `ValueError` for a replacement that the model does not support, and for numbers below 1.
     """
     check_fill(model, fill)
-    for name, number in (("candidates", candidates), ("max_passes", max_passes)):
+    limits = {"candidates": candidates, "max_passes": max_passes, "max_removed": max_removed}
+    for name, number in limits.items():
         if number is not None and number < 1:
             raise ValueError(f"{name} is {number}, but must be at least 1.")
     P, batch = math.prod(grid), ATTRIBUTION_BATCH_SIZE
-    loop = RemovalLoop(P, objective, stop, restores, candidates, max_passes, batch)
+    loop = RemovalLoop(P, objective, stop, restores, candidates, max_passes, batch, max_removed)
 
     def predict(sets: Tensor, needed: Tensor) -> Tensor:
         logits = predict_patch_sets(model, image, ~sets[needed], grid, fill)  # (n, C)
         return logits.new_zeros(len(sets), logits.shape[1]).index_put((needed,), logits)
 
-    state, values = loop.start(image.dtype), []
+    return run_search(loop, predict, image.dtype, on_step)
+
+
+def run_search(
+    loop: "RemovalLoop",
+    predict: Callable[[Tensor, Tensor], Tensor],
+    dtype: torch.dtype,
+    on_step: OnStep | None = None,
+) -> RemovalSearch:
+    """Repeat the steps of `loop` until it is finished; `dtype` is that of the predictions.
+
+    `predict` is as in `RemovalLoop.continue_search`, and `on_step` as in `search_removal`.
+    """
+    state, values = loop.start(dtype), []
     while not state["is_finished"]:
         state = loop.continue_search(predict, state)
         if state["steps"] > len(values):
             values.append(float(state["score"]))
         if on_step is not None:
-            on_step(int(state["passes"]), max_passes)
+            on_step(int(state["passes"]), loop.max_passes)
     return RemovalSearch(
         loop.list_order(state), tuple(values), int(state["passes"]), bool(state["is_met"])
     )
@@ -125,6 +141,7 @@ class RemovalLoop:
     candidates: int | None
     max_passes: int
     batch_size: int
+    max_removed: int | None = None
 
     def start(self, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
         """Return the state before the first step.
@@ -198,7 +215,8 @@ class RemovalLoop:
             state["score"] - state["scores"][: self.P],
             state["decrease"],
         )
-        ends_removal = is_met | removed.all() | (state["passes"] >= self.max_passes)
+        most = self.P if self.max_removed is None else min(self.max_removed, self.P)
+        ends_removal = is_met | (removed.sum() >= most) | (state["passes"] >= self.max_passes)
         can_restore = removed.any() & (state["passes"] + removed.sum() <= self.max_passes)
         is_restoring = state["is_restoring"] | (is_met & bool(self.restores and self.stop))
         candidates = torch.where(

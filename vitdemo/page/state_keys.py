@@ -145,6 +145,8 @@ LARGE_ATTRIBUTION = ChoiceKey(  # "" means the map with the highest score
     choices={"": "highest score", **{name: method.title for name, method in METHODS.items()}},
 )
 REMOVED_SHARE = NumberKey("attribution.removed", 0, low=0, high=100)  # percent of the patches
+# "rows.columns" and the patches of a ranking by hand, from 0, such as "8.8.27.35"; "" without one
+RANKING = TextKey("attribution.ranking", max_length=80, depends_on=(MODEL,))
 
 # --- Explore: fool the model ---
 

@@ -26,6 +26,7 @@ CARDS = {
     "class-examples": "The full version shows the images of CIFAR-10.",
     "similar-patches": "The full version finds similar patches in the test images.",
     "tsne": "The full version arranges the test images by their similarity.",
+    "ranking-results": "",
     "near": "",
     "similar-model": "",
     "similar-count": "",

@@ -3,7 +3,8 @@
 The payload of the maps:
 
     {"run": str, "target": class, "against": second class or None, "problem": str,
-     "probabilities": of both classes, "seen": file, "maps": see `describe_map`,
+     "probabilities": of both classes, "seen": file, "grid": rows and columns of the patches,
+     "maps": see `describe_map`,
      "first": name of the map that is large if the user chose none,
      "measured": see `describe_measurement`, "scores": see `score_payload`,
      "truth": see `ground_truth.describe_truth`,
@@ -28,6 +29,12 @@ from vitdemo.analyses.class_attribution import (
     find_best_order,
     measure_faithfulness,
 )
+from vitdemo.analyses.ranked_patches import (
+    compare_ranking,
+    count_ranked,
+    find_best_ranking,
+    get_grid,
+)
 from vitdemo.context import AppContext
 from vitdemo.documents.payload import blocks_to_json
 from vitdemo.errors import RunError
@@ -51,6 +58,7 @@ from vitdemo.page.explore.class_attribution.blocks import (
     score_payload,
 )
 from vitdemo.page.explore.class_attribution.ground_truth import describe_truth
+from vitdemo.page.explore.class_attribution.ranking import parse_ranking, ranking_blocks
 from vitdemo.page.explore.class_attribution.tensors import GRAPH, make_loops
 from vitdemo.page.feature import Feature, PageSetup, Report, ViewData
 from vitdemo.page.gradio_patches import UncheckedDropdown
@@ -59,6 +67,7 @@ from vitdemo.page.view_state import ViewState, needs
 from vitdemo.runs import Run
 
 VIEW, DETAILS = "class_attribution", "class_attribution_details"
+RANKING_VIEW = "attribution_ranking"
 DETAILS_TITLE = "Details"
 CHOICES = keys.LAYER, keys.EXPLAINED_CLASS, keys.SECOND_CLASS, keys.PATCH_REPLACEMENT
 
@@ -73,6 +82,7 @@ def build(setup: PageSetup) -> None:
     with gr.Row(elem_classes="vd-filters"):
         add_class_list(keys.EXPLAINED_CLASS, "predicted class")
     add_view(VIEW, elem_id="attribution-maps")
+    add_view(RANKING_VIEW, elem_id="ranking-results")
     with gr.Accordion(
         DETAILS_TITLE, open=False, elem_id="attribution-details", elem_classes="vd-about"
     ):
@@ -106,6 +116,7 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
             "problem": problem,
             "probabilities": round_numbers(found.probabilities[indices], PROBABILITY_DIGITS),
             "seen": ImageFile(found.input_image),
+            "grid": list(get_grid(context, found)),
             "maps": [describe_map(found, each, fill) for each in found.maps],
             "first": choose_large_map(found, fill),
             "measured": describe_measurement(found, fill),
@@ -129,6 +140,20 @@ def details_payload(context: AppContext, state: ViewState) -> list:
     found, _ = load_class_attribution(context, state)
     known = found.cached_results.get(choose_fill(found, state))
     return document_payload(result_blocks(found, known))
+
+
+@needs(keys.IMAGE, keys.MODEL, *CHOICES, keys.RANKING)
+def ranking_payload(context: AppContext, state: ViewState) -> list:
+    """Return the comparison of a complete ranking by hand with the maps, as a document."""
+    if not state[keys.RANKING]:
+        return []
+    found, _ = load_class_attribution(context, state, check_fast=False)
+    patches = parse_ranking(state[keys.RANKING], get_grid(context, found))
+    if len(patches) < count_ranked(get_grid(context, found)):
+        return []
+    image, fill = load_square(context, state.image), choose_fill(found, state)
+    compared = compare_ranking(context, found, image, patches, fill=fill)
+    return document_payload(ranking_blocks(found, compared, len(patches)))
 
 
 def describe_map(maps: ClassAttribution, attribution_map: AttributionMap, fill: str) -> dict:
@@ -172,17 +197,22 @@ def run_faithfulness_test(context: AppContext, state: ViewState, report: Report)
 
 
 def search_best_order(context: AppContext, state: ViewState, report: Report) -> None:
-    """Run the missing parts of the faithfulness test, then search for the best order."""
+    """Run the missing parts of the faithfulness test, then search for the best orders.
+
+    The second search is for the first patches of an order: see `ranked_patches`.
+    """
     run_faithfulness_test(context, state, report)
     found, _ = load_class_attribution(context, state, check_fast=False)
     on_step = add_text(report, "Searching for the best order")
     image, fill = load_square(context, state.image), choose_fill(found, state)
     find_best_order(context, found, image, fill=fill, on_step=on_step)
+    on_step = add_text(report, "Searching for the best ranking")
+    find_best_ranking(context, found, image, fill=fill, on_step=on_step)
 
 
 SLOW_TASK, TEST_TASK, ORDER_TASK = (f"{VIEW}.{task}" for task in ("slow", "faithfulness", "order"))
 FEATURE = Feature(
-    payloads={VIEW: payload, DETAILS: details_payload},
+    payloads={VIEW: payload, DETAILS: details_payload, RANKING_VIEW: ranking_payload},
     graphs={VIEW: GRAPH},
     tasks={
         SLOW_TASK: compute_slow_maps,

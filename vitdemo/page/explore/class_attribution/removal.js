@@ -1,8 +1,9 @@
 // The image without the patches that a map ranks highest, and the probability of the class without these patches. A
 // slider chooses the number of patches.
-import { formatProbability, makeCanvas } from "../../components/shared.js";
+import { drawActionButton, formatProbability, makeCanvas } from "../../components/shared.js";
 import { makeElement, markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
+import { startRanking } from "./ranking.js";
 
 const SHARE = "attribution.removed"; // state key: percentage of removed patches
 const HOLE = [128, 128, 128, 255];
@@ -65,6 +66,7 @@ function drawRemoval(data, large, step, canvas) {
         @input=${({ target }) =>
     store.set({ [SHARE]: Math.round((100 * target.valueAsNumber) / steps) })}></label>
       <p class="grid">${data.run} has ${large.values.length} × ${large.values[0].length} patches.</p>
+      ${drawActionButton("Beat the map", () => startRanking(data), "beat-the-map")}
     </div>`;
 }
 

@@ -14,9 +14,10 @@ import {
 import { createQuickStart, createTaskPanel } from "../../components/task_panel.js";
 import { makeElement, markup, nothing, render } from "../../markup.js";
 import * as store from "../../store.js";
+import { createRanking, isRanking } from "./ranking.js";
 import { createRemoval } from "./removal.js";
 
-const [VIEW, DETAILS] = ["class_attribution", "class_attribution_details"];
+const [VIEW, DETAILS, RANKING] = ["class_attribution", "class_attribution_details", "attribution_ranking"];
 const ORDER_TASK = `${VIEW}.order`;
 const NEEDS_FULL_VERSION = "The full version of vitdemo also searches for the best order of patches.";
 const LARGE = "attribution.map"; // state key: name of the large map
@@ -34,7 +35,7 @@ const getWatched = () => store.listNeeds([VIEW]);
 const panel = createTaskPanel({
   starts,
   cancelId: "cancel-attribution",
-  views: [VIEW, DETAILS],
+  views: [VIEW, DETAILS, RANKING],
   getWatched,
 });
 const [testButton, slowButton, orderButton] = starts.map(({ id }) => panel.buttons.querySelector(`#${id}`));
@@ -169,7 +170,7 @@ function drawMaps(data, large, drawn) {
 // --- the view ---
 
 function createMaps(element) {
-  const removal = createRemoval();
+  const [removal, ranking] = [createRemoval(), createRanking(RANKING)];
   const comparison = makeElement(markup`<div class="comparison article"></div>`);
   const drawComparison = createDocument(comparison);
   const startTestSoon = createQuickStart(testButton);
@@ -187,14 +188,17 @@ function createMaps(element) {
       const large = find(state[LARGE]) ?? find(data.first);
       // Elements of maps are drawn again only for other data or another large map.
       if (drawn.data !== data || drawn.large !== large) drawn = drawMaps(data, large, drawn);
-      removal.show(data, large, state);
+      const [side, other] = isRanking(state) ? [ranking, removal] : [removal, ranking];
+      const hasFocus = other.element.contains(document.activeElement);
+      side.show(data, large, state);
       drawComparison(data.truth?.blocks ?? []);
       draw(
         describeQuestion(data),
         describeVerdict(data, large),
         markup`${data.problem ? drawNotice(data.problem) : nothing}<div class="vd-maps"><div class="stage">
-          ${drawn.figure}${removal.element}${drawn.others}</div>${drawn.scales}</div>${comparison}`,
+          ${drawn.figure}${side.element}${drawn.others}</div>${drawn.scales}</div>${comparison}`,
       );
+      if (hasFocus) side.element.querySelector(".board, #beat-the-map").focus({ preventScroll: true });
       panel.buttons.hidden = false;
       const [canTest, canCompute, canSearch] = starts.map(({ task }) => store.isTaskKnown(task));
       testButton.hidden = !canTest || (!data.is_untested && !testButton.disabled); // a disabled button shows a running task
@@ -212,9 +216,10 @@ function createMaps(element) {
 }
 
 store.define(VIEW, {
-  follows: [LARGE, "attribution.removed"],
+  follows: [LARGE, "attribution.removed", "attribution.ranking"],
   skeleton: "figures",
   waits: "Computing the attribution maps. The first image takes longest …",
   create: createMaps,
 });
 defineDocument(DETAILS, { skeleton: "figures" });
+defineDocument(RANKING);
