@@ -95,6 +95,25 @@ def test_a_ground_truth_image_opens_with_its_model_and_correct_map(open_site):
     expect(page.locator("#attribution-maps .comparison tbody")).to_have_count(0)
 
 
+def test_a_ranking_needs_the_full_version(open_site):
+    page = open_site(
+        "model=vit&section=class-attribution&attribution.ranking=4.4.0.1.2.3.4.5.6.7.8"
+    )
+    board = page.locator("#attribution-maps .board")
+    expect(board.locator("b")).to_have_count(9)
+    expect(page.locator("#attribution-maps .verdicts")).to_contain_text(
+        "The full version of vitdemo also searches for the best order of patches."
+    )
+    expect(page.locator("#find-best-order")).to_be_hidden()
+    note = page.locator("#attribution-maps .removal .grid").nth(1)
+    expect(note).to_have_count(0)
+    board.press("ArrowDown")  # the cursor begins in the middle, at patch 10
+    board.press("Enter")
+    expect(board.locator("b")).to_have_count(10)
+    expect(note).to_have_text("The full version of vitdemo compares your ranking with the maps.")
+    expect(list_unrecorded(page)).to_have_count(0)
+
+
 def test_a_link_opens_the_same_view(open_site):
     page = open_site("model=timm&layer=1&section=inside&inside=lens")
     expect(page.locator("#lens")).to_be_visible()

@@ -19,7 +19,9 @@ const countPatches = ({ grid: [rows, columns] }) => Math.min(MOST, rows * column
 function readRanking(data) {
   const [rows, columns, ...patches] = store.state[RANKING].split(".").map(Number);
   const isKnown = String(data.grid) === String([rows, columns]) && new Set(patches).size === patches.length;
-  return isKnown ? patches.filter((patch) => patch < rows * columns).slice(0, countPatches(data)) : [];
+  return isKnown
+    ? patches.filter((patch) => patch >= 0 && patch < rows * columns).slice(0, countPatches(data))
+    : [];
 }
 
 function describePatch(patch, { grid: [, columns] }, ranked) {
