@@ -594,7 +594,7 @@ def classify_image(
 def choose_class_method(context: AppContext, base: Run, model: nn.Module) -> AttributionMethod:
     """Return the fast method for one class with the highest mean score for `base`.
 
-    Without measured scores, the method is relevance.
+    Without measured scores, the method is AttnLRP.
     """
     measured = load_summaries(context, base)
     methods = sort_by_measured_score(attributions.list_methods(model), measured)

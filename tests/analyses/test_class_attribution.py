@@ -51,7 +51,7 @@ from vitdemo.page.view_state import ViewState
 from vitdemo.training.devices import supports_fast_bfloat16
 
 CPU = torch.device("cpu")
-FAST_METHODS = ["relevance", "gradient_rollout", "grad_cam", "attention", "rollout"]
+FAST_METHODS = ["attnlrp", "relevance", "gradient_rollout", "grad_cam", "attention", "rollout"]
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def test_attention_map_has_the_chosen_layer(shown, ask):
 def test_slow_maps_are_left_out_unless_cached(ask):
     assert sorted(method_names(ask(101))) == sorted(FAST_METHODS)
     ask(101, include_slow=True)
-    assert len(method_names(ask(101))) == 7
+    assert len(method_names(ask(101))) == len(attributions.METHODS)
     assert sorted(method_names(ask(102))) == sorted(FAST_METHODS)
 
 
@@ -407,7 +407,7 @@ def test_faithfulness_result_is_cached_only_for_its_request(shown, ask):
     assert choose_large_map(result, "blur") == best
     first, *_ = blocks.result_blocks(result, measured)
     assert first.text == "Not measured yet: Integrated Gradients, Occlusion."
-    assert len(blocks.score_payload(measured)["maps"]) == 5
+    assert len(blocks.score_payload(measured)["maps"]) == len(FAST_METHODS)
 
 
 def test_resnet_has_grad_cam_and_is_measured_on_cells(shown, ask, monkeypatch):
@@ -462,19 +462,19 @@ def test_every_map_has_an_explanation_and_its_scores(shown, ask):
     begins = [f"**{method.title}**: {method.caption}" for method in methods]
     longer = [text.removeprefix(start) for start, text in match_begins(begins, captions.items)]
     assert [" On 200 ground truth images (two marks)" in text for text in longer if text] == [True]
-    assert sum(row[2] != DASH for row in checks.rows) == 3  # slow maps were not checked
+    assert sum(row[2] != DASH for row in checks.rows) == 4  # slow maps were not checked
     assert blocks.score_payload(None) is None
     measured = measure_faithfulness(shown, result, noise(106))
     plots, legend, table, areas, curves, *_ = blocks.result_blocks(result, measured)
-    assert len(plots.figures) == 2 and len(legend.groups[""]) == 7 + 2 + 1
-    assert len(table.rows) == 7 + 2 and table.feet[0][0].endswith("random orders")
-    assert len(areas.rows) == 7 + 2 + 40
+    assert len(plots.figures) == 2 and len(legend.groups[""]) == len(methods) + 2 + 1
+    assert len(table.rows) == len(methods) + 2 and table.feet[0][0].endswith("random orders")
+    assert len(areas.rows) == len(methods) + 2 + 40
     assert {row[0] for row in curves.rows} == {"deletion", "insertion"}
     verdicts = {row[0]: row[-1] for row in table.rows}
     assert verdicts["Edge map"] == "baseline: uses the image, but no model"
     assert verdicts["Relevance"] == measured.scores["relevance"].verdict
     shown_scores = blocks.score_payload(measured)
-    assert list(shown_scores["maps"]) == list(measured.deletion)[:7]  # the order of the maps
+    assert list(shown_scores["maps"]) == list(measured.deletion)[: len(methods)]  # in order
     assert shown_scores["fractions"] == pytest.approx(measured.fractions, abs=1e-6)
     for name, each in shown_scores["maps"].items():
         score = measured.scores[name]
@@ -625,16 +625,16 @@ def test_results_of_both_tasks_stay_in_the_payload(shown):
         assert "Plots" in kinds and (kinds[0] == "Text") == data["is_untested"]
         return len(data["maps"]), data["is_untested"]
 
-    assert run("faithfulness") == (5, False)
+    assert run("faithfulness") == (len(FAST_METHODS), False)
     assert {text for _, _, text in reports} == {"Running the faithfulness test"}
-    assert run("slow") == (7, True)  # two maps are not measured yet
+    assert run("slow") == (len(attributions.METHODS), True)  # two maps are not measured yet
     texts = list(dict.fromkeys(text for _, _, text in reports[1:]))
     assert texts[1:] == ["Computing slow maps", "Testing dependence on class and classifier head"]
     assert not payload(shown, state).data["has_slow"]
-    assert run("faithfulness") == (7, False)
+    assert run("faithfulness") == (len(attributions.METHODS), False)
     assert not payload(shown, state).data["scores"]["has_best"]
     del reports[:]
-    assert run("order") == (7, False)
+    assert run("order") == (len(attributions.METHODS), False)
     texts = {text for _, _, text in reports}
     assert texts == {"Searching for the best order", "Searching for the best ranking"}
     scores = payload(shown, state).data["scores"]

@@ -20,7 +20,7 @@ def test_a_ground_truth_image_chooses_its_model_and_shows_the_correct_map(open_p
     maps = page.locator("#attribution-maps")
     expect(maps.locator(".truth")).to_contain_text("Correct map")
     rows = maps.locator(".comparison tbody tr")
-    expect(rows).to_have_count(8)  # seven maps and the chance level
+    expect(rows).to_have_count(9)  # eight maps and the chance level
     shares = [float(text) for text in rows.locator("td:nth-child(2)").all_inner_texts()]
     assert shares == sorted(shares, reverse=True)
     occlusion = maps.locator("[data-pick=occlusion]")

@@ -524,6 +524,7 @@ FACTS: dict[str, Callable[[AppContext, Run], str]] = {
     "truth_unmarked": _truth_fact(lambda found: percent_text(found.unmarked_accuracy)),
     "truth_chance": _truth_fact(lambda found: percent_text(found.chance)),
     "truth_gradients": _truth_fact(lambda found: _mean_share(found, "integrated_gradients")),
+    "truth_attnlrp": _truth_fact(lambda found: _mean_share(found, "attnlrp")),
     "truth_occlusion": _truth_fact(lambda found: _mean_share(found, "occlusion")),
     "truth_grad_cam": _truth_fact(lambda found: _mean_share(found, "grad_cam")),
     "truth_relevance": _truth_fact(lambda found: _mean_share(found, "relevance")),

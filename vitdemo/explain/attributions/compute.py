@@ -13,6 +13,7 @@ from vitdemo.explain import forward_pass
 from vitdemo.explain.attributions.method import AttributionInput, AttributionMethod, OnStep
 from vitdemo.explain.attributions.registry import get_supported_methods
 from vitdemo.explain.checks import check_target
+from vitdemo.explain.lrp import RelevancePropagation
 from vitdemo.models.capabilities import has_attention
 
 
@@ -70,14 +71,16 @@ def attribute_classes(
 ) -> dict[str, Tensor]:
     """Compute maps (T, rows, columns) of one image (1, 3, S, S) for each of T classes.
 
-    `methods` must be fast methods that depend on the class. All classes share one forward pass.
+    `methods` must be fast methods that depend on the class. All classes share the forward passes.
     Other arguments and errors are as in `attribute_many`.
     """
     chosen, maps, shared = get_supported_methods(methods, model), [], None
     if has_attention(model):
         shared = forward_pass.iter_class_gradients(model, image, targets)
+    propagation = RelevancePropagation(model, image)
     for target in targets:
         subject = _make_input(model, image, target)
+        subject.propagation = propagation
         if shared:
             subject.gradients = next(shared)
         maps.append(_compute_maps(chosen, subject))

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from torch import nn
 
 from vitdemo.explain.attributions import (
+    attnlrp,
     grad_cam,
     gradient_rollout,
     integrated_gradients,
@@ -17,6 +18,7 @@ from vitdemo.explain.attributions.method import AttributionMethod
 from vitdemo.models.capabilities import has_features
 
 MODULES = (
+    attnlrp,
     relevance,
     gradient_rollout,
     grad_cam,

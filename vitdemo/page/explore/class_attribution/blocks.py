@@ -52,7 +52,13 @@ PROBABILITY_DIGITS = 6
 FILL_LABELS = PATCH_REPLACEMENT.choices
 # Colours with a contrast of at least 2.9:1 to the background. Green replaces the orange of runs,
 # because orange and purple mean that a patch supports or opposes the class.
-METHOD_COLOURS = (COLOURS[0], ("#6b8e23", "#8fb14a"), *COLOURS[2:], ("#d0576b", "#e0808f"))
+METHOD_COLOURS = (
+    COLOURS[0],
+    ("#6b8e23", "#8fb14a"),
+    *COLOURS[2:],
+    ("#d0576b", "#e0808f"),
+    ("#0097a7", "#2fb3c2"),
+)
 METHOD_STYLES = dict(zip(METHODS, iter_line_styles(METHOD_COLOURS), strict=False))
 # Orders of patches that are not from maps
 ORDER_COLOURS = {CENTRE_BASELINE: "#8a98ac", EDGE_BASELINE: "#a58a6f", BEST_ORDER: "#19a3b8"}
