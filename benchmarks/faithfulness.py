@@ -10,6 +10,13 @@ restores them in the same order. The score is the difference of the two areas
 (`vitdemo.explain.faithfulness`). It is compared with the best map, the centre-first order and the
 edge map by paired differences (95% intervals over images, not over training runs).
 
+A second table compares each map with `--reference` by paired differences, with Holm's correction
+over all its rows. `--candidates` also measures maps that are not on the page
+(`faithfulness_checks/candidates.py`). `--quick` skips the layers and the dependence of the maps,
+draws one random order, and keeps the scores of the layers in `faithfulness.json`. With `--maps`,
+the file keeps the scores of the other maps too, if they have the same number of images. Only the
+given maps can then be among the best.
+
 `--extra` adds three more scores: transformed copies of the map, ROAD (the score with imputed
 pixels) and SaCo (whether more salient groups of patches matter more). The dependence table has the
 Spearman correlation of each map with the map of the runner-up class and with the maps of 19
@@ -24,6 +31,7 @@ import os
 import platform
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +43,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.command import make_parser, run_program  # noqa: E402
+from benchmarks.faithfulness_checks.candidates import CANDIDATES  # noqa: E402
 from benchmarks.faithfulness_checks.imputation import impute_patches  # noqa: E402
 from benchmarks.faithfulness_checks.saco import compute_saco  # noqa: E402
 from vitdemo import data, runs  # noqa: E402
@@ -45,6 +54,7 @@ from vitdemo.explain import (  # noqa: E402
     faithfulness,
     forward_pass,
 )
+from vitdemo.explain.attributions import METHODS  # noqa: E402
 from vitdemo.explain.faithfulness import EDGE_BASELINE  # noqa: E402
 from vitdemo.explain.faithfulness.sanity import (  # noqa: E402
     compare_with_random_heads,
@@ -53,12 +63,16 @@ from vitdemo.explain.faithfulness.sanity import (  # noqa: E402
 )
 from vitdemo.explain.faithfulness.summary import (  # noqa: E402
     BASELINE_NAMES,
+    FaithfulnessSummary,
+    paired_p_value,
+    read_summaries,
     summarise_scores,
     write_summaries,
 )
 from vitdemo.metrics.intervals import mean_interval  # noqa: E402
+from vitdemo.metrics.paired import holm  # noqa: E402
 from vitdemo.models import has_attention  # noqa: E402
-from vitdemo.runs import hash_weights  # noqa: E402
+from vitdemo.runs import FAITHFULNESS_FILE, hash_weights, read_measurements  # noqa: E402
 from vitdemo.training import choose_device  # noqa: E402
 from vitdemo.training.devices import supports_fast_bfloat16  # noqa: E402
 
@@ -81,6 +95,20 @@ def main() -> None:
     )  # fmt: skip
     parser.add_argument(
         "--extra", action="store_true", help="also measure transformed copies, ROAD and SaCo"
+    )
+    parser.add_argument(
+        "--candidates", nargs="+", default=[], choices=CANDIDATES, metavar="NAME",
+        help=f"also measure maps that are not on the page: {', '.join(CANDIDATES)}",
+    )  # fmt: skip
+    parser.add_argument(
+        "--maps", nargs="+", default=[*METHODS], choices=METHODS, metavar="NAME",
+        help="measure only these maps",
+    )  # fmt: skip
+    parser.add_argument(
+        "--quick", action="store_true", help="skip the layers and the dependence of the maps"
+    )
+    parser.add_argument(
+        "--reference", default="relevance", help="map of the comparisons (default: relevance)"
     )
     parser.add_argument(
         "--keep", type=Path, help="folder for intermediate results, so that a later call continues"
@@ -106,20 +134,25 @@ def main() -> None:
         print("stopped", file=sys.stderr)
     for subject in chosen:
         subject.print_results(device)
+    print(comparison_table(chosen, args.reference), flush=True)
 
 
 class RunMeasurement:
     """Measurement of one run: its images, and a row of results for each measured image."""
 
     def __init__(self, run: runs.Run, source: data.ImageDataset, args, device: torch.device):
-        self.run, self.device, self.steps, self.extra = run, device, args.steps, args.extra
+        self.run, self.device, self.steps = run, device, args.steps
+        names = {"maps": args.maps, "candidates": args.candidates}
+        self.options = {"extra": args.extra, "quick": args.quick, **names}
         self.model = runs.load_model(run, device).requires_grad_(False)
         self.images = draw_validation_images(run, source, args.images)
         possible = faithfulness.supported_fills(self.model)
         self.fills = [fill for fill in args.fills if fill in possible]
         self.rows: list[dict] = []
         what = [run.name, hash_weights(run.path)[:8], *self.fills, args.steps]
-        what += ["extra"] * args.extra
+        what += [name for name in ("extra", "quick") if self.options[name]]
+        what += [] if args.maps == [*METHODS] else args.maps
+        what += args.candidates
         self.results_file = args.keep and args.keep / f"{'-'.join(map(str, what))}.jsonl"
         if self.results_file:
             args.keep.mkdir(parents=True, exist_ok=True)
@@ -133,7 +166,7 @@ class RunMeasurement:
             return
         image = self.run.preprocessing(self.images.images[index : index + 1].to(self.device))
         started = time.perf_counter()
-        settings = {"steps": self.steps, "seed": index, "extra": self.extra}
+        settings = {"steps": self.steps, "seed": index, **self.options}
         self.rows.append(measure_image(self.model, image, self.fills, **settings))
         seconds = time.perf_counter() - started
         if self.results_file:
@@ -147,23 +180,33 @@ class RunMeasurement:
         for fill in self.fills:
             print(f"\n**{self.run.name}, fill: {fill}, {len(self.rows)} images**\n")
             print(score_table(self.rows, fill))
-        print(f"\n**{self.run.name}: dependence of the maps, {len(self.rows)} images**\n")
-        print(dependence_table(self.rows), flush=True)
-        layers = {f: np.array([row[f"layers {f}"] for row in self.rows]) for f in self.fills}
-        settings = {"steps": self.steps, "part": "validation"}
-        by_fill = {
-            f: summarise_scores(compute_scores(self.rows, f), layers[f], **settings)
-            for f in self.fills
-        }
+        if not self.options["quick"]:
+            print(f"\n**{self.run.name}: dependence of the maps, {len(self.rows)} images**\n")
+            print(dependence_table(self.rows), flush=True)
+        by_fill = {fill: self.summarise(fill) for fill in self.fills}
         for fill, found in by_fill.items():
             means = ", ".join(f"{score:+.3f}" for score in found.layers)
             if means:
                 print(f"\nScore of the mean attention of each layer, fill: {fill}: {means}")
-        gaps = [row["gap"] for row in self.rows]
-        words = {"machine": describe_machine(device)}
-        words |= {"date": f"{datetime.date.today()}", "completeness_gap_median": np.median(gaps)}
-        write_summaries(self.run.path, by_fill, **words, completeness_gap_worst=max(gaps))
-        print(f"\nCompleteness gap: median {np.median(gaps):.2%}, worst {max(gaps):.2%}")
+        words = read_measurements(self.run.path, FAITHFULNESS_FILE) or {}
+        words |= {"machine": describe_machine(device), "date": f"{datetime.date.today()}"}
+        if gaps := [gap for row in self.rows for gap in row["gaps"]]:
+            words |= {"completeness_gap_median": np.median(gaps)}
+            words |= {"completeness_gap_worst": max(gaps)}
+            print(f"\nCompleteness gap: median {np.median(gaps):.2%}, worst {max(gaps):.2%}")
+        write_summaries(self.run.path, by_fill, **words)
+
+    def summarise(self, fill: str) -> FaithfulnessSummary:
+        """Return the mean scores of the page's maps, with those of the layers."""
+        shown = {*BASELINE_NAMES, *METHODS}
+        own = {k: v for k, v in compute_scores(self.rows, fill).items() if k in shown}
+        layers = np.array([row[f"layers {fill}"] for row in self.rows])
+        found = summarise_scores(own, layers, steps=self.steps, part="validation")
+        if not self.options["quick"] or (stored := read_summaries(self.run.path).get(fill)) is None:
+            return found
+        if stored.pictures == found.pictures:
+            found = replace(found, scores=stored.scores | found.scores)
+        return replace(found, layers=stored.layers)
 
 
 def draw_test_images(source: data.ImageDataset, count: int, size: int) -> data.LabelledImages:
@@ -214,7 +257,16 @@ def order_by_turn(labels: Tensor) -> Tensor:
 
 
 def measure_image(
-    model: nn.Module, image: Tensor, fills: list[str], *, steps: int, seed: int, extra: bool
+    model: nn.Module,
+    image: Tensor,
+    fills: list[str],
+    *,
+    steps: int,
+    seed: int,
+    extra: bool,
+    quick: bool,
+    maps: list[str],
+    candidates: list[str],
 ) -> dict:
     """Measure one image (1, 3, S, S); `seed` makes its random draws reproducible.
 
@@ -225,32 +277,36 @@ def measure_image(
     """
     with torch.no_grad():
         target, runner_up = model(image).topk(2).indices[0].tolist()
-    methods = attributions.list_methods(model)
-    maps = attributions.attribute_many([m.name for m in methods], model, image, target)
+    methods = [method for method in attributions.list_methods(model) if method.name in maps]
+    found = attributions.attribute_many([m.name for m in methods], model, image, target)
     weights = F.one_hot(torch.tensor([target]), model.num_classes).to(image)
-    complete = next(m.name for m in methods if m.is_complete)
-    gap = attributions.completeness_gap(model, image, maps[complete], weights)
+    complete = [found[m.name] for m in methods if m.is_complete]
+    gaps = [float(attributions.completeness_gap(model, image, m, weights)) for m in complete]
     grid = attributions.cell_grid(model, image)
     ranking = {
         name: attributions.compute_ranking_values(name, model, image, values, target)
-        for name, values in maps.items()
+        for name, values in found.items()
     }
     own = {name: faithfulness.resample_maps(values, grid)[0] for name, values in ranking.items()}
-    with_edges = own | {EDGE_BASELINE: faithfulness.edge_map(image, grid)}
-    quick = [m.name for m in methods if m.is_class_specific and not m.is_slow]
-    row = {
-        "gap": float(gap),
-        "dependence": measure_dependence(model, image, quick, target, runner_up),
-    }
+    others = {name: CANDIDATES[name](model, image, weights, own) for name in candidates}
+    with_edges = own | others | {EDGE_BASELINE: faithfulness.edge_map(image, grid)}
+    fast = [m.name for m in methods if m.is_class_specific and not m.is_slow]
+    row = {"gaps": gaps}
+    if not quick:
+        row["dependence"] = measure_dependence(model, image, fast, target, runner_up)
     with torch.autocast(
         image.device.type, torch.bfloat16, enabled=supports_fast_bfloat16(image.device)
     ):
         for fill in [*fills, ROAD_FILL] if extra else fills:
             replacement = impute_patches if fill == ROAD_FILL else fill
             settings = {"fill": replacement, "steps": steps, "seed": seed}
-            row[fill] = measure_areas(model, image, target, with_edges, **settings)
+            orders = 1 if quick else NUM_RANDOM_ORDERS
+            row[fill] = measure_areas(model, image, target, with_edges, orders, **settings)
             if fill != ROAD_FILL:
-                row[f"layers {fill}"] = score_layers(model, image, target, **settings)
+                is_skipped = quick or not has_attention(model)
+                row[f"layers {fill}"] = (
+                    [] if is_skipped else score_layers(model, image, target, **settings)
+                )
             if extra and fill != ROAD_FILL:
                 row[f"laid {fill}"] = score_transformed_copies(
                     model, image, target, own, **settings
@@ -261,11 +317,11 @@ def measure_image(
 
 
 def measure_areas(
-    model: nn.Module, image: Tensor, target: int, maps: dict, **settings
+    model: nn.Module, image: Tensor, target: int, maps: dict, random_orders: int, **settings
 ) -> dict[str, list[float]]:
     """Return deletion and insertion areas of all orders, with the means of the random orders."""
     found = faithfulness.measure_perturbation_curves(
-        model, image, target, maps, random_orders=NUM_RANDOM_ORDERS, **settings
+        model, image, target, maps, random_orders=random_orders, **settings
     )
     curves = {name: (found.deletion[name], found.insertion[name]) for name in found.deletion}
     curves[RANDOM_ORDERS_KEY] = (found.random_deletion.mean(0), found.random_insertion.mean(0))
@@ -291,8 +347,6 @@ def score_transformed_copies(
 
 def score_layers(model: nn.Module, image: Tensor, target: int, **settings) -> list[float]:
     """Return the score of each layer's attention, averaged over the heads (L,)."""
-    if not has_attention(model):
-        return []
     with torch.no_grad():
         means = forward_pass.trace(model, image).attention[:, 0].mean(1)  # (L, N, N)
     maps = attention.classifier_map(
@@ -355,6 +409,28 @@ def score_table(rows: list[dict], fill: str) -> str:
     return "\n".join(
         [*lines, f"| {RANDOM_ORDERS_KEY} | {chance[0]:.3f} | {chance[1]:.3f} |{empty}"]
     )
+
+
+def comparison_table(measured: list[RunMeasurement], reference: str) -> str:
+    """Format each map's score minus the score of the map `reference`, of all runs, as Markdown.
+
+    The last column is p of a two-sided paired t-test, with Holm's correction over all rows.
+    """
+    rows = []
+    for subject in measured:
+        for fill in subject.fills if len(subject.rows) > 1 else []:
+            scores = compute_scores(subject.rows, fill)
+            if reference not in scores:
+                continue
+            names = scores.keys() - {reference, *BASELINE_NAMES}
+            differences = {name: scores[name] - scores[reference] for name in names}
+            for name in sorted(names, key=lambda name: -differences[name].mean()):
+                rows.append((subject.run.name, fill, name, differences[name]))
+    p = holm([paired_p_value(own) for *_, own in rows])
+    lines = [f"\n| run | fill | map | minus {reference} | p (Holm) |", "|---|---|---|---|---|"]
+    for (run, fill, name, own), value in zip(rows, p, strict=True):
+        lines.append(f"| {run} | {fill} | {name} | {format_mean_interval(own)} | {value:.2g} |")
+    return "\n".join(lines)
 
 
 def extra_cells(rows: list[dict], fill: str, name: str, own: np.ndarray) -> list[str]:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from scipy.stats import ttest_rel
 
 from benchmarks import (
     claims,
@@ -21,12 +22,20 @@ from benchmarks import (
     train,
     train_all,
 )
+from benchmarks.faithfulness_checks.candidates import CANDIDATES
 from tests.project.test_layers import find_import_faults
 from tests.support.factories import CLASSES, VIT, make_run, noise
 from vitdemo import data, runs
 from vitdemo.data.synthetic import SyntheticDataset
 from vitdemo.errors import DataError
-from vitdemo.explain.faithfulness.summary import BASELINE_NAMES, read_summaries
+from vitdemo.explain.attributions import METHODS
+from vitdemo.explain.faithfulness import FILLS
+from vitdemo.explain.faithfulness.summary import (
+    BASELINE_NAMES,
+    FaithfulnessSummary,
+    read_summaries,
+    write_summaries,
+)
 from vitdemo.runs import reference
 from vitdemo.training.recipes import RECIPES, Recipe
 
@@ -300,6 +309,58 @@ def test_validation_images_are_held_out_and_alternate_by_class(split_run):
     other = SyntheticWithLabels("synthetic", source.root, CLASSES[:5])
     with pytest.raises(DataError, match="'vit' has 60 validation images, but this dataset has 30"):
         faithfulness.draw_validation_images(run, other, 20)
+
+
+def test_faithfulness_of_candidates_keeps_the_scores_of_layers(split_run, monkeypatch, capsys):
+    run, _ = split_run
+    stored = FaithfulnessSummary(9, {"relevance": 0.5}, (), layers=(0.1, 0.2, 0.3))
+    write_summaries(run.path, {"drop": stored, "mean": stored})
+    arguments = ["--images", "3", "--steps", "4", "--runs", str(run.path.parent), "--device", "cpu"]
+    monkeypatch.setattr(
+        "sys.argv", ["faithfulness.py", *arguments, "--quick", "--candidates", *CANDIDATES]
+    )
+    faithfulness.main()
+    output = capsys.readouterr().out
+    compared = {"attnlrp", *CANDIDATES}
+    assert all(f"| vit | {fill} | {name} | " in output for name in compared for fill in FILLS[:2])
+    for summary in read_summaries(run.path).values():
+        assert summary.pictures == 3 and summary.layers == stored.layers
+        assert set(summary.scores) == {*METHODS, *BASELINE_NAMES}
+
+
+def test_comparisons_are_paired_and_corrected_over_all_rows():
+    scores = np.random.default_rng(0).normal(size=(3, 8))
+    names = ("relevance", "attnlrp", "rollout")
+    rows = [
+        {"mean": {name: (0, own[i]) for name, own in zip(names, scores, strict=True)}}
+        for i in range(8)
+    ]
+    run = SimpleNamespace(run=SimpleNamespace(name="vit"), fills=["mean"], rows=rows)
+    *_, first, second = faithfulness.comparison_table([run], "relevance").splitlines()
+    p = {name: ttest_rel(own, scores[0]).pvalue for name, own in zip(names, scores, strict=True)}
+    low, high = sorted([p["attnlrp"], p["rollout"]])
+    expected = {low: min(2 * low, 1), high: min(max(2 * low, high), 1)}
+    for line in (first, second):
+        name, value = line.split(" | ")[2], float(line.split(" | ")[-1].strip(" |"))
+        assert value == pytest.approx(expected[p[name]], rel=0.1)
+
+
+def test_scores_of_other_maps_are_kept_for_the_same_number_of_images(
+    split_run, monkeypatch, capsys
+):
+    run, _ = split_run
+    old = FaithfulnessSummary(3, {"occlusion": 0.25, "relevance": 9.0}, ())
+    write_summaries(run.path, {"drop": old, "mean": replace(old, pictures=4)})
+    arguments = ["--images", "3", "--steps", "4", "--runs", str(run.path.parent), "--device", "cpu"]
+    arguments += ["--quick", "--maps", "attnlrp", "relevance"]
+    monkeypatch.setattr("sys.argv", ["faithfulness.py", *arguments])
+    faithfulness.main()
+    found = read_summaries(run.path)
+    measured = {"attnlrp", "relevance", *BASELINE_NAMES}
+    assert {*found["drop"].scores} == measured | {"occlusion"} and {
+        *found["mean"].scores
+    } == measured
+    assert found["drop"].scores["occlusion"] == 0.25 and found["drop"].scores["relevance"] < 9
 
 
 @pytest.mark.parametrize("extra", [[], ["--extra"]])

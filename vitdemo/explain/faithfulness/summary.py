@@ -52,7 +52,7 @@ def find_best_maps(scores: Mapping[str, np.ndarray]) -> tuple[str, ...]:
     maps = sorted(scores.keys() - set(BASELINE_NAMES), key=lambda name: -scores[name].mean())
     pairs = [(maps[0], name) for name in maps[1:]]
     pairs += [(name, baseline) for name in maps for baseline in BASELINE_NAMES]
-    p = holm([_paired_p(scores[one] - scores[other]) for one, other in pairs])
+    p = holm([paired_p_value(scores[one] - scores[other]) for one, other in pairs])
     higher = {
         (one, other)
         for (one, other), value in zip(pairs, p, strict=True)
@@ -66,7 +66,7 @@ def find_best_maps(scores: Mapping[str, np.ndarray]) -> tuple[str, ...]:
     )
 
 
-def _paired_p(differences: np.ndarray) -> float:
+def paired_p_value(differences: np.ndarray) -> float:
     """Compute the p-value of a two-sided paired t-test of `differences` (N,)."""
     mean, error = abs(differences.mean()), differences.std(ddof=1) / len(differences) ** 0.5
     if not error:  # the t statistic is undefined without variance
