@@ -22,6 +22,7 @@ from vitdemo.analyses.class_attribution import (
     measure_faithfulness,
 )
 from vitdemo.analyses.patch_similarity import colour_images
+from vitdemo.analyses.sinks import compute_sinks
 from vitdemo.context import AppContext
 from vitdemo.data.ground_truth import make_ground_truth_image
 from vitdemo.errors import ImageError, VitdemoError
@@ -100,6 +101,14 @@ def test_patching_equals_the_library(run, context):
     np.testing.assert_allclose(found.maps, expected.maps, atol=1e-5)
     assert found.curves.keys() == expected.curves.keys() == {"class token", "patches"}
     assert found.curves["patches"][0] == pytest.approx(1, abs=1e-5)
+
+
+def test_sinks_equal_the_library(run, context):
+    found = vitdemo.sinks(str(run.path), IMAGE)
+    expected = compute_sinks(context, context.find_run("vit"), IMAGE)
+    np.testing.assert_array_equal(found.positions, expected.positions)
+    np.testing.assert_allclose(found.norm_ratios, expected.norm_ratios, atol=1e-5)
+    np.testing.assert_allclose(found.similarities.sinks, expected.similarities.sinks, atol=1e-5)
 
 
 def test_an_image_is_a_file_an_array_or_a_pillow_image(tmp_path):

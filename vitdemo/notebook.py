@@ -6,8 +6,8 @@
     view                  # the interactive view, in Jupyter
     view.save("cat.html")  # the same view as a file that needs no network
 
-`trace`, `rollout`, `attribute`, `faithfulness`, `best_order`, `fewest_patches`, `patching` and
-`patch_colours` return results for the same model and image. `ground_truth` tests maps on images
+`trace`, `rollout`, `attribute`, `faithfulness`, `best_order`, `fewest_patches`, `patching`, `sinks`
+and `patch_colours` return results for the same model and image. `ground_truth` tests maps on images
 whose correct map is known. The `model` is the name of an included model, the folder of a run, or an
 address as in docs/models-and-api.md. The `image` is a file, a Pillow image, or an array (height,
 width, 3) uint8.
@@ -40,6 +40,7 @@ from vitdemo.analyses.fewest_patches import search_fewest_patches
 from vitdemo.analyses.ground_truth import ShareSummary, measure_shares
 from vitdemo.analyses.patch_similarity import colour_images
 from vitdemo.analyses.perturbation import make_canvas
+from vitdemo.analyses.sinks import SinkSummary, compute_sinks
 from vitdemo.context import AppContext
 from vitdemo.data.ground_truth import TASKS, get_task
 from vitdemo.data.image_files import convert_image, crop_visible_square, load_image
@@ -178,6 +179,18 @@ def patching(model: str, image: ImageSource, other: ImageSource) -> PatchingResu
     context = get_context()
     pair = load_image_pair(context, find_model(model), read_image(image), read_image(other))
     return compute_patching(context, pair)
+
+
+def sinks(model: str, image: ImageSource) -> SinkSummary:
+    """Find the most attended patch of each head, and measure the content of its value vector.
+
+    `weights` (L, H) is the mean attention of all queries to this patch, and `positions` (L, H, 2)
+    its row and column, from 1. `norm_ratios` (L, H) is the norm of its value, divided by the mean
+    norm of all patches. `similarities.sinks` (L, H) is the mean cosine similarity of this value
+    between the example photos, and `similarities.patches` (L, H) that of all pairs of patches.
+    Raises `RunError` for a model without attention.
+    """
+    return compute_sinks(get_context(), find_model(model), read_image(image))
 
 
 def ground_truth(task: str, images: int = 20) -> ShareSummary:

@@ -20,6 +20,8 @@ from tests.support import held_tasks
 from tests.support.factories import make_run, random_model, write_noise_images
 from tests.support.view_server import FILES_URL
 from vitdemo import runs
+from vitdemo.analyses.sinks import compute_sinks
+from vitdemo.data.image_files import crop_visible_square, load_image
 
 
 @pytest.fixture
@@ -287,7 +289,9 @@ def test_positions_and_filters_are_described(open_parts):
 
 
 @pytest.mark.parametrize("name", ["class-token", "average-pooled"])
-def test_one_head_view_equals_the_trace(open_views, kinds_views, look_of, photo, name):
+def test_one_head_view_equals_the_trace(
+    open_views, kinds_views, context_of_kinds, look_of, photo, name
+):
     query = f"model={name}&layer=2&picture=photo:cat"
     page = open_views(kinds_views, "picture+one-head", query)
     trace, view = look_of(name, photo), page.locator("#one-head")
@@ -309,6 +313,17 @@ def test_one_head_view_equals_the_trace(open_views, kinds_views, look_of, photo,
     view.locator(".map").hover(position={"x": 3.5 * cell, "y": 0.5 * cell})  # row 1, column 4
     share = float(view.locator(".weight").inner_text().removesuffix("%")) / 100
     assert share == pytest.approx(float(trace.attention[1, 2, 5, key]), rel=0.06)
+    square = crop_visible_square(load_image(photo), position=0.5)
+    sinks = compute_sinks(context_of_kinds, context_of_kinds.find_run(name), square)
+    row, column = sinks.positions[1, 2]
+    rows = view.locator(".sink li")
+    expect(rows).to_have_count(5)
+    expect(rows.nth(1)).to_contain_text(f"patch row {row}, column {column}")
+    expect(rows.nth(2)).to_contain_text(f"× {sinks.norm_ratios[1, 2]:.2f}")
+    texts = [rows.nth(i).locator("b").inner_text().replace("−", "-") for i in (3, 4)]
+    numbers = [float(text) for text in texts]
+    similarities = sinks.similarities.sinks[1, 2], sinks.similarities.patches[1, 2]
+    assert numbers == pytest.approx(similarities, abs=6e-3)
     view.locator(".map").click(position={"x": 3.5 * cell, "y": 0.5 * cell})
     expect(view.locator("select.query")).to_have_value("1,4")
     page.wait_for_url(re.compile(r"one_head.head=3(&.*)?&one_head.query=1,4"))

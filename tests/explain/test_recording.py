@@ -29,6 +29,7 @@ from vitdemo.explain.faithfulness.fills import FILLS, predict_patch_sets
 from vitdemo.explain.forward_pass import run_forward, trace
 from vitdemo.explain.logit_attribution import compute_contributions
 from vitdemo.explain.qkv import compute_qkv
+from vitdemo.explain.sinks import find_sinks
 
 # Of Integrated Gradients, only one step is recorded, which a loop repeats.
 ATTRIBUTIONS = [
@@ -151,6 +152,18 @@ def test_recorded_step_of_integrated_gradients_holds_for_other_points():
 
     inputs = zip(make_inputs(), (0.2, 0.7), strict=True)
     check_recorded(compute, *((image, torch.tensor(at), c) for (image, c), at in inputs))
+
+
+def test_recorded_sinks_hold_for_another_image():
+    model = random_model(VIT).requires_grad_(False)
+
+    def compute(image):
+        found = trace(model, image)
+        values = compute_qkv(model, found.tokens[1], layer=1)[2]
+        sinks = find_sinks(found.attention[1], values, model.num_prefix_tokens)
+        return sinks.weights, sinks.norm_ratios, sinks.directions
+
+    check_recorded(compute, *((image,) for image, _ in make_inputs()))
 
 
 def test_recorded_knockout_holds_for_other_tokens():

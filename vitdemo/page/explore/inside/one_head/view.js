@@ -157,6 +157,40 @@ function drawStrongest({ tokens }, n, weights) {
   }</strong></li>${order.slice(0, STRONGEST).map(drawKey)}</ol>`;
 }
 
+// The patch that receives most attention in a head, and the content of its value vector.
+function drawSink({ sinks, prefix, photos, tokens }, h) {
+  const { patches, weights, norm_ratios, similarities, patch_similarities } = sinks;
+  const rows = [
+    [
+      tokens[prefix.length + patches[h]].name,
+      formatPercent(weights[h]),
+      "Mean attention of all queries to this patch",
+    ],
+    [
+      "norm of its value",
+      `× ${norm_ratios[h].toFixed(2)}`,
+      "Divided by the mean norm of all patches' values",
+    ],
+  ];
+  if (similarities.length) {
+    rows.push(
+      [
+        `similarity between ${photos} photos`,
+        formatSigned(similarities[h]),
+        "Mean cosine similarity of the value of the most attended patch between the example photos",
+      ],
+      [
+        "similarity of all patches",
+        formatSigned(patch_similarities[h]),
+        "Mean cosine similarity of the values of all patches between the example photos",
+      ],
+    );
+  }
+  return markup`<ol class="strongest sink"><li><strong>Most attended patch of all queries</strong></li>${
+    rows.map(([name, value, help]) => markup`<li title=${help}><span>${name}</span><b>${value}</b></li>`)
+  }</ol>`;
+}
+
 function drawNumbers({ tokens }, { dots, scores, weights }) {
   const rows = weights.map((weight, i) => [
     tokens[i].name,
@@ -212,7 +246,7 @@ function create(element) {
         <div class="both">
           <figure>${drawMap(layer)}<figcaption>Attention weights of the query token</figcaption>${
         drawStrongest(layer, chosen.n, found.weights)
-      }</figure>
+      }${drawSink(layer, chosen.h)}</figure>
           <ol class="steps" aria-live="polite">${drawSteps(layer, shown, found)}</ol>
         </div>
         <div class="numbers">${drawNumbers(layer, found)}</div>`,
