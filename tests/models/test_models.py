@@ -16,6 +16,7 @@ from vitdemo.models import (
     ModelSpec,
     build_model,
     count_macs,
+    count_macs_by_module,
     count_parameters,
 )
 from vitdemo.models.capabilities import has_overlapping_convolutions
@@ -74,6 +75,31 @@ def test_parameters_and_macs_match_hand_worked_counts(build, training):
     assert count_macs(model, 16) == 4 * (3 * 8 * 8) * 16 + 2 * block + 16 * 5
     assert model.training == training  # the mode is unchanged
     assert all(p.grad is None for p in model.parameters())
+
+
+def test_macs_of_modules_are_counted_while_another_thread_runs_the_model():
+    model, entered, ends = random_model(TINY, classes=5), threading.Event(), threading.Event()
+    expected = count_macs_by_module(model, 16)
+    other = threading.Thread(target=model, args=[torch.zeros(1, 3, 16, 16)])
+
+    def hold_other(*_):
+        if threading.current_thread() is other:
+            entered.set()
+            assert ends.wait(10)
+
+    def start_other(*_):
+        if not other.is_alive():
+            other.start()
+            assert entered.wait(10)
+
+    model.blocks[1].register_forward_pre_hook(hold_other)
+    start = model.patch_embed.register_forward_hook(start_other)
+    try:
+        assert count_macs_by_module(model, 16) == expected
+    finally:
+        start.remove()
+        ends.set()
+        other.join()
 
 
 @pytest.mark.parametrize("spec", [TINY, DEIT], ids=lambda spec: spec.family)

@@ -12,6 +12,7 @@ from timm.layers import PatchDropout
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.module_tracker import ModuleTracker
 
 from vitdemo.errors import ModelError
 from vitdemo.models.capabilities import (
@@ -105,6 +106,22 @@ def count_macs(model: nn.Module, image_size: int) -> int:
     return count_macs_by_module(model, image_size)[""]
 
 
+class ThreadModuleTracker(ModuleTracker):
+    """Tracker of modules for one thread: the hooks of `ModuleTracker` also run in other threads."""
+
+    def __init__(self):
+        super().__init__()
+        self._thread = threading.get_ident()
+
+    def _fw_pre_hook(self, mod: nn.Module, input: object) -> None:
+        if threading.get_ident() == self._thread:
+            super()._fw_pre_hook(mod, input)
+
+    def _fw_post_hook(self, mod: nn.Module, input: object, output: object) -> None:
+        if threading.get_ident() == self._thread:
+            super()._fw_post_hook(mod, input, output)
+
+
 def count_macs_by_module(model: nn.Module, image_size: int) -> dict[str, int]:
     """Count the multiply-adds of each module by the module's name; "" is the whole model."""
     device = next(model.parameters()).device
@@ -112,6 +129,7 @@ def count_macs_by_module(model: nn.Module, image_size: int) -> dict[str, int]:
     model.eval()
     # Attention must be explicit, because torch 2.11 does not count the fused CPU kernel.
     explicit_attention, counting = sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False)
+    counting.mod_tracker = ThreadModuleTracker()
     with _SDPA_LOCK, explicit_attention, counting as counter, torch.no_grad():
         model(torch.zeros(1, 3, image_size, image_size, device=device))
     model.train(was_training)
