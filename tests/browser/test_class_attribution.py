@@ -18,10 +18,14 @@ from tests.browser.actions import (
 from tests.support import held_tasks
 from tests.support.factories import make_run
 from tests.support.serving import serve
+from vitdemo.explain.attributions import METHODS
 from vitdemo.page.explore.class_attribution import payload
 from vitdemo.page.image_sources import ImageRequest
 from vitdemo.page.view_state import ViewState
 
+NUM_MAPS = len(METHODS)
+NUM_FAST = sum(not method.is_slow for method in METHODS.values())
+NUM_CLASS_MAPS = sum(method.is_class_specific for method in METHODS.values())
 MAPS = "#attribution-maps"
 SMALL = f"{MAPS} .small button"
 SLIDER = "#attribution-removed"
@@ -176,7 +180,8 @@ def test_attention_map_follows_the_layer_of_the_page(open_attribution):
     set_layer(page, 2)
     expect(small).to_contain_text("Attention, layer 2")
     assert page.evaluate(JS_MAP_VALUES, "attention") != first
-    expect(page.locator(f"{SMALL} .score > b")).to_have_count(5)  # the new map is tested, too
+    scores = page.locator(f"{SMALL} .score > b")
+    expect(scores).to_have_count(NUM_FAST)  # the new map is tested, too
 
 
 def test_saved_map_has_title_model_and_colour_scale(maps_page):
@@ -189,14 +194,15 @@ def test_saved_map_has_title_model_and_colour_scale(maps_page):
     texts = [each.text for each in ElementTree.parse(file.path()).getroot().iter(f"{SVG}text")]
     assert title in texts[0]
     assert "timm" in " ".join(texts[1:-2])  # the model
-    assert texts[-2:] in (["0", "the map's own maximum"], ["against", "for"])
+    legend = " to ".join(texts[-2:])
+    assert re.fullmatch(r"0 to the map's own maximum|opposes (\w+) to supports \1", legend)
 
 
 def test_map_with_the_highest_score_is_large_until_another_one_is_chosen(open_attribution):
     page = open_attribution("model=vit&attribution.removed=0")
     scores = page.locator(f"{SMALL} .score > b").all_inner_texts()
     points = [float(text.replace("−", "-")) for text in scores]
-    assert len(points) == 5
+    assert len(points) == NUM_FAST
     at = points.index(max(points))
     best = page.locator(SMALL).nth(at)
     title = best.locator("> b").inner_text()
@@ -263,15 +269,15 @@ def test_slow_maps_and_details_follow_the_tests(maps_page, photo):
     expect(maps_page.locator(VERDICT)).to_contain_text(TESTED)
     expect(maps_page.locator("#test-faithfulness")).to_be_hidden()  # nothing is left to test
     maps_page.locator("#compute-slow-maps").click()
-    expect(maps_page.locator(SMALL)).to_have_count(7)
-    expect(maps_page.locator(f"{SMALL} .score > b")).to_have_count(7)
+    expect(maps_page.locator(SMALL)).to_have_count(NUM_MAPS)
+    expect(maps_page.locator(f"{SMALL} .score > b")).to_have_count(NUM_MAPS)
     expect(maps_page.locator("#cancel-attribution")).to_have_count(0)
     details = open_details(maps_page)
     expect(details.locator("svg")).to_have_count(2)
-    expect(details.locator("table").first.locator("tr")).to_have_count(11)
+    expect(details.locator("table").first.locator("tr")).to_have_count(NUM_MAPS + 4)
     correlations = details.locator("table").last.locator("tbody tr td:nth-child(4)")
-    expect(correlations).to_have_count(7)
-    assert sum(" to " in text for text in correlations.all_inner_texts()) == 5
+    expect(correlations).to_have_count(NUM_MAPS)
+    assert sum(" to " in text for text in correlations.all_inner_texts()) == NUM_CLASS_MAPS
     label = details.locator("figure").first.get_attribute("aria-label")
     assert "Area under the curve, %" in label
     for text in ("baseline: uses the image, but no model", "baseline: uses only the distance"):
@@ -286,7 +292,7 @@ def test_slow_maps_and_details_follow_the_tests(maps_page, photo):
         expect(figure.locator("caption, table")).to_contain_text([text])
     upload(maps_page, photo)
     expect(maps_page.locator("#picture .about")).to_contain_text("Your photo")
-    expect(maps_page.locator(SMALL)).to_have_count(5)  # the slow maps are of the other image
+    expect(maps_page.locator(SMALL)).to_have_count(NUM_FAST)  # the slow maps are of the other image
 
 
 def test_scores_become_percentages_of_the_best_order(maps_page):
@@ -296,8 +302,8 @@ def test_scores_become_percentages_of_the_best_order(maps_page):
     shares = maps_page.locator(f"{SMALL} .score > span")
     expect(shares).to_have_count(0)
     button.click()
-    expect(shares).to_have_count(5)
-    expect(shares).to_have_text([re.compile(r"^\(−?\d+%\)$")] * 5)
+    expect(shares).to_have_count(NUM_FAST)
+    expect(shares).to_have_text([re.compile(r"^\(−?\d+%\)$")] * NUM_FAST)
     expect(maps_page.locator(VERDICT)).to_contain_text(
         re.compile(r"points \(−?\d+% of the best order found\)")
     )
@@ -336,8 +342,10 @@ def test_ranking_by_hand_is_compared_with_the_maps(open_attribution):
     expect(title).to_have_text("Your ranking: 10 of 10 patches")
     click(15)  # there is no place for another patch
     page.wait_for_url(re.compile(r"attribution\.ranking=4\.4\.6\.0\.1\.2\.3\.4\.7\.8\.9\.10(&|$)"))
-    expect(results).to_contain_text(re.compile(r"Your ranking scores .* It beats \d of 5 maps"))
-    expect(results.locator("tbody tr")).to_have_count(7)
+    expect(results).to_contain_text(
+        re.compile(rf"Your ranking scores .* It beats \d of {NUM_FAST} maps")
+    )
+    expect(results.locator("tbody tr")).to_have_count(NUM_FAST + 2)  # user and chance
     page.get_by_role("button", name="Clear").click()
     expect(results).to_have_text("")
     expect(board.locator("b")).to_have_count(0)
@@ -384,13 +392,13 @@ def test_each_task_keeps_the_results_of_the_other(maps_page):
     scores = maps_page.locator(f"{SMALL} .score > b")
     set_state(maps_page, "explained_class", "frog")  # no other test computes these maps
     expect(maps_page.locator(MAPS)).to_contain_text("Why frog?")
-    expect(scores).to_have_count(5)
+    expect(scores).to_have_count(NUM_FAST)
     maps_page.evaluate(JS_RECORD_SCORES)
     maps_page.locator("#compute-slow-maps").click()
-    expect(maps_page.locator(SMALL)).to_have_count(7)
+    expect(maps_page.locator(SMALL)).to_have_count(NUM_MAPS)
     expect(maps_page.locator("#compute-slow-maps")).to_be_hidden()  # nothing is left to compute
-    expect(scores).to_have_count(7)  # the new maps are tested, too
-    assert min(maps_page.evaluate("window.scores")) == 5  # the scores stayed
+    expect(scores).to_have_count(NUM_MAPS)  # the new maps are tested, too
+    assert min(maps_page.evaluate("window.scores")) == NUM_FAST  # the scores stayed
     assert max(maps_page.evaluate("window.bars")) == 1  # there was one progress bar
 
 
