@@ -199,15 +199,15 @@ def run_faithfulness_test(context: AppContext, state: ViewState, report: Report)
 def search_best_order(context: AppContext, state: ViewState, report: Report) -> None:
     """Run the missing parts of the faithfulness test, then search for the best orders.
 
-    The second search is for the first patches of an order: see `ranked_patches`.
+    The first search is for the first patches of an order: see `ranked_patches`. The page offers the
+    task until the second one has ended.
     """
     run_faithfulness_test(context, state, report)
     found, _ = load_class_attribution(context, state, check_fast=False)
-    on_step = add_text(report, "Searching for the best order")
     image, fill = load_square(context, state.image), choose_fill(found, state)
-    find_best_order(context, found, image, fill=fill, on_step=on_step)
-    on_step = add_text(report, "Searching for the best ranking")
-    find_best_ranking(context, found, image, fill=fill, on_step=on_step)
+    for text, search in (("ranking", find_best_ranking), ("order", find_best_order)):
+        on_step = add_text(report, f"Searching for the best {text}")
+        search(context, found, image, fill=fill, on_step=on_step)
 
 
 SLOW_TASK, TEST_TASK, ORDER_TASK = (f"{VIEW}.{task}" for task in ("slow", "faithfulness", "order"))
