@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tests.support.factories import noise
-from vitdemo.analyses.class_attribution import compute_class_attribution
+from vitdemo.analyses.class_attribution import ATTENTION, compute_class_attribution
 from vitdemo.analyses.ranked_patches import (
     BEST,
     NUM_RANDOM_RANKINGS,
@@ -15,6 +15,7 @@ from vitdemo.analyses.ranked_patches import (
     find_best_ranking,
     get_grid,
 )
+from vitdemo.explain.attributions import METHODS
 from vitdemo.explain.faithfulness.baselines import draw_random_rankings
 from vitdemo.explain.first_patches import measure_first_patches, score_first_patches
 from vitdemo.page.explore.class_attribution import ranking_payload
@@ -104,11 +105,11 @@ def test_payload_ranks_the_maps_and_the_ranking(shown):
     sentence, table, note = ask(text)
     assert "**Your ranking** scores" in sentence["text"]
     titles = [row[0] for row in table["rows"]]
-    methods = ["Relevance", "Gradient-weighted rollout", "Grad-CAM", "Attention rollout"]
+    methods = {e.title for e in METHODS.values() if not e.is_slow and e.name != ATTENTION}
     assert {*titles} == {"Your ranking", "Chance", "Attention, layer 3", *methods}
     scores = [float(row[1].replace("−", "-")) for row in table["rows"]]
     assert scores == sorted(scores, reverse=True)
     beaten = sum(score < scores[titles.index("Your ranking")] for score in scores)
     beaten -= titles.index("Chance") > titles.index("Your ranking")
-    assert f"It beats {beaten} of 5 maps." in sentence["text"]
+    assert f"It beats {beaten} of {len(methods) + 1} maps." in sentence["text"]
     assert "Find best order" in note["text"]
