@@ -303,10 +303,8 @@ def measure_image(
             orders = 1 if quick else NUM_RANDOM_ORDERS
             row[fill] = measure_areas(model, image, target, with_edges, orders, **settings)
             if fill != ROAD_FILL:
-                is_skipped = quick or not has_attention(model)
-                row[f"layers {fill}"] = (
-                    [] if is_skipped else score_layers(model, image, target, **settings)
-                )
+                layers = [] if quick else score_layers(model, image, target, **settings)
+                row[f"layers {fill}"] = layers
             if extra and fill != ROAD_FILL:
                 row[f"laid {fill}"] = score_transformed_copies(
                     model, image, target, own, **settings
@@ -347,6 +345,8 @@ def score_transformed_copies(
 
 def score_layers(model: nn.Module, image: Tensor, target: int, **settings) -> list[float]:
     """Return the score of each layer's attention, averaged over the heads (L,)."""
+    if not has_attention(model):
+        return []
     with torch.no_grad():
         means = forward_pass.trace(model, image).attention[:, 0].mean(1)  # (L, N, N)
     maps = attention.classifier_map(
