@@ -108,6 +108,8 @@ def test_maps_of_a_ground_truth_image_are_compared_with_the_correct_map(context)
     for each in data["maps"]:
         share = 100 * share_on_patches(np.array(each["values"]), truth.patches)
         assert data["truth"]["shares"][each["name"]] == pytest.approx(share, abs=0.06)
+    order = [data["truth"]["shares"][each["name"]] for each in data["maps"]]
+    assert order == sorted(order, reverse=True)  # so that the largest shares are in view
     text, table, *_ = data["truth"]["blocks"]
     assert "shape of the red mark" in text["text"]
     shares = [row[1]["bar"] for row in table["rows"]]

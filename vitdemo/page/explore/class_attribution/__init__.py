@@ -102,7 +102,10 @@ def list_first_classes(setup: PageSetup) -> list[str]:
 @needs(keys.IMAGE, keys.MODEL, *CHOICES)
 def payload(context: AppContext, state: ViewState) -> ViewData:
     found, problem = load_class_attribution(context, state, check_fast=False)
-    is_truth = shows_truth(state)
+    truth, maps = None, found.maps
+    if shows_truth(state):
+        truth = describe_truth(found, state.image)
+        maps = sorted(maps, key=lambda each: -truth["shares"][each.method.name])
     fill = choose_fill(found, state)
     known = found.cached_results.get(fill)
     missing = found.maps if known is None else known.list_missing(found.maps)
@@ -117,12 +120,12 @@ def payload(context: AppContext, state: ViewState) -> ViewData:
             "probabilities": round_numbers(found.probabilities[indices], PROBABILITY_DIGITS),
             "seen": ImageFile(found.input_image),
             "grid": list(get_grid(context, found)),
-            "maps": [describe_map(found, each, fill) for each in found.maps],
+            "maps": [describe_map(found, each, fill) for each in maps],
             "first": choose_large_map(found, fill),
             "measured": describe_measurement(found, fill),
             "scores": score_payload(known),
-            "truth": describe_truth(found, state.image) if is_truth else None,
-            "has_slow": not is_truth and has_missing_maps(context, found),
+            "truth": truth,
+            "has_slow": truth is None and has_missing_maps(context, found),
             "is_untested": len(missing) > 0,
             "is_quick": is_quick(context, found.run),
         },
