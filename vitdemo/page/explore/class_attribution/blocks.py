@@ -134,7 +134,7 @@ ABOUT_BEST = (
     f"steps. It tests at most {MAX_PASSES:,} images. The percentage of a score is 0% for the mean "
     "of random orders and 100% for the best order found. A better order may exist, so the "
     "percentages are upper bounds. The best order depends on the model's response to each set of "
-    "patches, so it needs not look like an object."
+    "patches, so it need not look like an object."
 )
 ABOUT_COLOUR = (
     "**Uniform colour** is the model input 0: the mean colour of the normalisation, here RGB "

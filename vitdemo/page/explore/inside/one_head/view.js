@@ -172,7 +172,7 @@ function drawSink({ sinks, prefix, photos, tokens }, h) {
       "Divided by the mean norm of all patches' values",
     ],
   ];
-  if (similarities.length) {
+  if (photos > 1) {
     rows.push(
       [
         `similarity between ${photos} photos`,
