@@ -12,6 +12,7 @@ slow maps. Ctrl-C prints the results so far.
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +24,11 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.command import run_program  # noqa: E402
 from benchmarks.faithfulness import (  # noqa: E402
-    describe_machine,
-    draw_validation_images,
     make_run_parser,
+    measure_until_stopped,
+    open_subjects,
+    rank_patches,
 )
-from vitdemo import data, runs  # noqa: E402
 from vitdemo.explain import attributions, faithfulness  # noqa: E402
 from vitdemo.explain.best_order import search_best_order  # noqa: E402
 from vitdemo.explain.removal_search import MAX_PASSES  # noqa: E402
@@ -52,28 +53,11 @@ def main() -> None:
     parser.add_argument("--slow", action="store_true", help="also measure the slow maps")
     parser.add_argument("--device", default="cpu", help="auto, cuda, mps or cpu")
     args = parser.parse_args()
-    device, source = choose_device(args.device), data.open_dataset(args.data, download=False)
-    print(describe_machine(device), flush=True)
-    for run in runs.find_runs(args.runs)[0]:
-        if run.name not in args.only:
-            continue
-        model = runs.load_model(run, device).requires_grad_(False)
-        images = run.preprocessing(draw_validation_images(run, source, args.images).images)
-        rows = measure_until_stopped(model, images.to(device), args)
+    for run, model, images in open_subjects(args, choose_device(args.device)):
+        rows = measure_until_stopped(images, partial(measure_image, model, args=args))
         if len(rows) > 1:
             print(f"\n**{run.name}, replacement: {args.fill}, {len(rows)} validation images**\n")
             print(f"{share_table(rows, args.passes[0])}\n\n{search_table(rows, args.passes)}")
-
-
-def measure_until_stopped(model: nn.Module, images: Tensor, args) -> list[Row]:
-    rows = []
-    try:
-        for image in images:
-            rows.append(measure_image(model, image[None], args))
-            print(len(rows), rows[-1], file=sys.stderr, flush=True)
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-    return rows
 
 
 @torch.inference_mode(False)
@@ -88,9 +72,8 @@ def measure_image(model: nn.Module, image: Tensor, args) -> Row:
         faithfulness.EDGE_BASELINE: faithfulness.edge_map(image, grid),
         faithfulness.CENTRE_BASELINE: faithfulness.centre_map(*grid),
     }
-    for name, values in attributions.attribute_many(names, model, image, target).items():
-        ranking = attributions.compute_ranking_values(name, model, image, values, target)
-        maps[name] = faithfulness.resample_maps(ranking.float(), grid)[0]
+    found = attributions.attribute_many(names, model, image, target)
+    maps |= rank_patches(model, image, target, found)
     settings = {"fill": args.fill, "steps": STEPS}
     kind = image.device.type
     with torch.autocast(kind, torch.bfloat16, enabled=supports_fast_bfloat16(image.device)):

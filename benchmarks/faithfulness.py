@@ -31,8 +31,10 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -76,6 +78,7 @@ from vitdemo.runs import FAITHFULNESS_FILE, hash_weights, read_measurements  # n
 from vitdemo.training import choose_device  # noqa: E402
 from vitdemo.training.devices import supports_fast_bfloat16  # noqa: E402
 
+Result = TypeVar("Result")
 NUM_RANDOM_ORDERS = 4  # random orders per image; few are sufficient for the mean over all images
 NUM_TRANSFORMED_COPIES = 2  # transformed copies of each map per image
 RANDOM_ORDERS_KEY, ROAD_FILL = "random", "road"
@@ -226,6 +229,33 @@ def make_run_parser(doc: str, images: int, fill: str) -> argparse.ArgumentParser
     return parser
 
 
+def open_subjects(
+    args: argparse.Namespace, device: torch.device
+) -> Iterator[tuple[runs.Run, nn.Module, Tensor]]:
+    """Yield each run of `make_run_parser`'s options, its model, and validation images (N, ...)."""
+    source = data.open_dataset(args.data, download=False)
+    print(describe_machine(device), flush=True)
+    for run in runs.find_runs(args.runs)[0]:
+        if run.name in args.only:
+            model = runs.load_model(run, device).requires_grad_(False)
+            images = run.preprocessing(draw_validation_images(run, source, args.images).images)
+            yield run, model, images.to(device)
+
+
+def measure_until_stopped(images: Tensor, measure: Callable[[Tensor], Result]) -> list[Result]:
+    """Call `measure` for each of the `images` (N, 3, S, S) until all are done or Ctrl-C."""
+    found = []
+    try:
+        for image in images:
+            started = time.process_time()
+            found.append(measure(image[None]))
+            seconds = time.process_time() - started
+            print(f"{len(found)}: {seconds:.1f} processor seconds", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+    return found
+
+
 def draw_validation_images(
     run: runs.Run, source: data.ImageDataset, count: int
 ) -> data.LabelledImages:
@@ -283,11 +313,7 @@ def measure_image(
     complete = [found[m.name] for m in methods if m.is_complete]
     gaps = [float(attributions.completeness_gap(model, image, m, weights)) for m in complete]
     grid = attributions.cell_grid(model, image)
-    ranking = {
-        name: attributions.compute_ranking_values(name, model, image, values, target)
-        for name, values in found.items()
-    }
-    own = {name: faithfulness.resample_maps(values, grid)[0] for name, values in ranking.items()}
+    own = rank_patches(model, image, target, found)
     others = {name: CANDIDATES[name](model, image, weights, own) for name in candidates}
     with_edges = own | others | {EDGE_BASELINE: faithfulness.edge_map(image, grid)}
     fast = [m.name for m in methods if m.is_class_specific and not m.is_slow]
@@ -312,6 +338,17 @@ def measure_image(
         if extra:
             row["saco"] = compute_saco(model, image, target, own, fill=fills[0], seed=seed)
     return row
+
+
+def rank_patches(
+    model: nn.Module, image: Tensor, target: int, maps: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Return values (rows, columns) that rank the patches as each of the `maps` by name does."""
+    grid, found = attributions.cell_grid(model, image), {}
+    for name, values in maps.items():
+        ranking = attributions.compute_ranking_values(name, model, image, values, target)
+        found[name] = faithfulness.resample_maps(ranking, grid)[0]
+    return found
 
 
 def measure_areas(

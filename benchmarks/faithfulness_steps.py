@@ -20,6 +20,7 @@ import itertools
 import math
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -30,8 +31,12 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.command import run_program  # noqa: E402
-from benchmarks.faithfulness import describe_machine, draw_validation_images, make_run_parser  # noqa: E402
-from vitdemo import data, runs  # noqa: E402
+from benchmarks.faithfulness import (  # noqa: E402
+    make_run_parser,
+    measure_until_stopped,
+    open_subjects,
+    rank_patches,
+)
 from vitdemo.explain import attributions, faithfulness  # noqa: E402
 from vitdemo.training import choose_device  # noqa: E402
 from vitdemo.training.devices import supports_fast_bfloat16  # noqa: E402
@@ -46,36 +51,15 @@ def main() -> None:
         "--timed", type=int, default=2, help="number of images on which the page's test is timed"
     )
     args = parser.parse_args()
-    device, source = choose_device("cpu"), data.open_dataset(args.data, download=False)
-    print(describe_machine(device), flush=True)
-    for run in runs.find_runs(args.runs)[0]:
-        if run.name not in args.only:
-            continue
-        model = runs.load_model(run, device).requires_grad_(False)
-        images = run.preprocessing(draw_validation_images(run, source, args.images).images)
-        curves = measure_until_stopped(model, images, args.fill)
+    for run, model, images in open_subjects(args, choose_device("cpu")):
+        measure = partial(measure_fast_maps, model, fill=args.fill, steps=None)  # a step per patch
+        curves = measure_until_stopped(images, measure)
         print(f"\n**{run.name}, replacement: {args.fill}, {len(curves)} validation images**\n")
         print(step_table(curves), flush=True)
         for steps in TIMED_STEP_COUNTS:
             timed = images[: args.timed]
             seconds = [time_test(model, image[None], args.fill, steps) for image in timed]
             print(f"{steps} steps: {np.median(seconds):.2f} processor seconds", flush=True)
-
-
-def measure_until_stopped(
-    model: nn.Module, images: Tensor, fill: str
-) -> list[faithfulness.PerturbationCurves]:
-    """Measure curves with one step per patch of each image until all are done or Ctrl-C."""
-    curves = []
-    try:
-        for image in images:
-            started = time.process_time()
-            curves.append(measure_fast_maps(model, image[None], fill, None))
-            seconds = time.process_time() - started
-            print(f"{len(curves)}: {seconds:.1f} processor seconds", file=sys.stderr, flush=True)
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-    return curves
 
 
 @torch.inference_mode(False)
@@ -88,11 +72,7 @@ def measure_fast_maps(
     fast = [method.name for method in attributions.list_methods(model) if not method.is_slow]
     grid = attributions.cell_grid(model, image)
     maps = attributions.attribute_many(fast, model, image, target)
-    maps = {
-        name: attributions.compute_ranking_values(name, model, image, values, target)
-        for name, values in maps.items()
-    }
-    maps = {name: faithfulness.resample_maps(values, grid)[0] for name, values in maps.items()}
+    maps = rank_patches(model, image, target, maps)
     maps[faithfulness.EDGE_BASELINE] = faithfulness.edge_map(image, grid)
     with torch.autocast(
         image.device.type, torch.bfloat16, enabled=supports_fast_bfloat16(image.device)

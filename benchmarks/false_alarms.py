@@ -23,8 +23,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.command import run_program  # noqa: E402
-from benchmarks.faithfulness import describe_machine, draw_validation_images, make_run_parser  # noqa: E402
-from vitdemo import data, runs  # noqa: E402
+from benchmarks.faithfulness import make_run_parser, open_subjects  # noqa: E402
 from vitdemo.explain import attributions, faithfulness  # noqa: E402
 from vitdemo.explain.faithfulness import SIGNIFICANCE_LEVEL  # noqa: E402
 from vitdemo.explain.faithfulness.baselines import centre_map  # noqa: E402
@@ -41,16 +40,11 @@ def main() -> None:
         "--fixed", action="store_true", help="only the maps that do not use the image"
     )
     args = parser.parse_args()
-    device, source = choose_device("cpu"), data.open_dataset(args.data, download=False)
-    print(describe_machine(device), flush=True)
-    for run in runs.find_runs(args.runs)[0]:
-        if run.name in args.only:
-            model = runs.load_model(run, device).requires_grad_(False)
-            images = run.preprocessing(draw_validation_images(run, source, args.images).images)
-            print(f"\n**{run.name}, replacement: {args.fill}, {len(images)} validation images**\n")
-            if not args.fixed:
-                print(describe_temperature_effect(model, images, args.fill), flush=True)
-            print(f"\n{alarm_table(model, images, args.fill, args.fixed)}", flush=True)
+    for run, model, images in open_subjects(args, choose_device("cpu")):
+        print(f"\n**{run.name}, replacement: {args.fill}, {len(images)} validation images**\n")
+        if not args.fixed:
+            print(describe_temperature_effect(model, images, args.fill), flush=True)
+        print(f"\n{alarm_table(model, images, args.fill, args.fixed)}", flush=True)
 
 
 def alarm_table(model: nn.Module, images: Tensor, fill: str, only_fixed: bool) -> str:

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from vitdemo.explain.attributions import ATTRIBUTION_BATCH_SIZE, OnStep
-from vitdemo.explain.checks import check_target
+from vitdemo.explain.checks import check_classes
 from vitdemo.explain.faithfulness import (
     area_under_curve,
     class_probability,
@@ -84,9 +84,7 @@ def search_best_order(
     """
     check_fill(model, fill)
     P = math.prod(grid)
-    classes = [
-        int(check_target(t, image, model.num_classes)) for t in (target, against) if t is not None
-    ]
+    classes = check_classes(target, against, image, model.num_classes)
 
     def measure(sets: Tensor) -> Tensor:
         logits = predict_patch_sets(model, image, torch.cat([sets, ~sets]), grid, fill)

@@ -36,3 +36,11 @@ def check_target(target: int | Tensor, images: Tensor, count: int) -> Tensor:
         given = target.tolist() if isinstance(target, Tensor) else target
         raise ValueError(f"target {given} is out of range: classes are 0..{count - 1}.")
     return classes
+
+
+def check_classes(target: int, against: int | None, image: Tensor, count: int) -> list[int]:
+    """Return `target`, and `against` if it is a class, for `image` (1, 3, S, S).
+
+    Raises `ValueError` if one is not below `count`.
+    """
+    return [int(check_target(t, image, count)) for t in (target, against) if t is not None]

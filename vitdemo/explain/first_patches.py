@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitdemo.explain.attributions import ATTRIBUTION_BATCH_SIZE, OnStep
-from vitdemo.explain.checks import check_target
+from vitdemo.explain.checks import check_classes
 from vitdemo.explain.faithfulness import class_probability
 from vitdemo.explain.faithfulness.fills import ReplacePatches, check_fill, predict_patch_sets
 from vitdemo.explain.removal_search import (
@@ -55,7 +55,7 @@ def measure_first_patches(
     order that contains a patch twice.
     """
     check_fill(model, fill)
-    classes = _check_classes(model, image, target, against)
+    classes = check_classes(target, against, image, model.num_classes)
     if any(len(order.unique()) < len(order) for order in orders):
         raise ValueError("orders contains a patch twice in one order.")
     steps = F.one_hot(orders, math.prod(grid)).cumsum(1).bool()  # (M, K, P)
@@ -90,7 +90,7 @@ def search_first_patches(
     `measure_first_patches`.
     """
     check_fill(model, fill)
-    classes = _check_classes(model, image, target, against)
+    classes = check_classes(target, against, image, model.num_classes)
 
     def predict(sets: Tensor, needed: Tensor) -> Tensor:
         """Compute the probabilities without and with only the patches of `sets` (n, P), (n, 2)."""
@@ -106,8 +106,3 @@ def search_first_patches(
     limits |= {"candidates": CANDIDATES, "max_removed": count}
     loop = RemovalLoop(math.prod(grid), lower, stop=None, restores=False, **limits)
     return run_search(loop, predict, image.dtype, on_step)
-
-
-def _check_classes(model: nn.Module, image: Tensor, target: int, against: int | None) -> list[int]:
-    classes = [each for each in (target, against) if each is not None]
-    return [int(check_target(each, image, model.num_classes)) for each in classes]

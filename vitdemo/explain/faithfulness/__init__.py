@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitdemo.explain.attributions import OnStep
-from vitdemo.explain.checks import check_target
+from vitdemo.explain.checks import check_classes
 from vitdemo.explain.faithfulness.baselines import (
     NUM_COPIES,
     NUM_RANDOM_ORDERS,
@@ -173,8 +173,7 @@ def _measure_order_curves(
     """
     P = orders.shape[1]
     moved = list_step_ends(P, steps)  # (K+1,) patches
-    pair = [t for t in classes if t is not None]
-    pair = [int(check_target(t, image, model.num_classes)) for t in pair]
+    pair = check_classes(*classes, image, model.num_classes)
     removed = orders[:, None] < moved[:, None]  # (M, K+1, P)
     sets, which = torch.cat([~removed, removed]).flatten(0, 1).unique(dim=0, return_inverse=True)
     logits = predict_patch_sets(model, image, sets, grid, fill, on_step=on_step)  # (n, C)

@@ -1,5 +1,11 @@
 // The image with its patch grid, from which the user removes patches.
-import { drawActionButton, makeCanvas, placeRing, saveAs } from "../../components/shared.js";
+import {
+  drawActionButton,
+  formatPatchStyle,
+  makeCanvas,
+  placeRing,
+  saveAs,
+} from "../../components/shared.js";
 import { addStrokes, applyStroke } from "../../components/strokes.js";
 import { makeElement, markup, render as draw } from "../../markup.js";
 import * as store from "../../store.js";
@@ -42,12 +48,8 @@ async function save(image, data) {
 }
 
 // The removed patches, as squares with a cross: a patch can already have the mean colour.
-function drawRemovedPatches(cells, [rows, columns]) {
-  const formatPlace = (cell) =>
-    `top: ${(100 * Math.floor(cell / columns)) / rows}%; left: ${(100 * (cell % columns)) / columns}%; ` +
-    `width: ${100 / columns}%; height: ${100 / rows}%`;
-  return cells.map((cell) => markup`<i class="removed" style=${formatPlace(cell)}></i>`);
-}
+const drawRemovedPatches = (cells, grid) =>
+  cells.map((cell) => markup`<i class="removed" style=${formatPatchStyle(cell, grid)}></i>`);
 
 function create(element) {
   let data = null; // the drawn payload
