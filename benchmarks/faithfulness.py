@@ -12,16 +12,14 @@ edge map by paired differences (95% intervals over images, not over training run
 
 A second table compares each map with `--reference` by paired differences, with Holm's correction
 over all its rows. `--candidates` also measures maps that are not on the page
-(`faithfulness_checks/candidates.py`). `--quick` skips the layers and the dependence of the maps,
-draws one random order, and keeps the scores of the layers in `faithfulness.json`. With `--maps`,
-the file keeps the scores of the other maps too, if they have the same number of images. Only the
-given maps can then be among the best.
+(`faithfulness_checks/candidates.py`). `--quick` skips the layers, draws one random order, and keeps
+the scores of the layers in `faithfulness.json`. With `--maps`, the file keeps the scores of the
+other maps too, if they have the same number of images. Only the given maps can then be among the
+best.
 
 `--extra` adds three more scores: transformed copies of the map, ROAD (the score with imputed
-pixels) and SaCo (whether more salient groups of patches matter more). The dependence table has the
-Spearman correlation of each map with the map of the runner-up class and with the maps of 19
-randomised classifier heads, and the correlation among the maps of the randomised heads.
-`faithfulness.json` is written into each run folder, for the page. LOG.md lists tables.
+pixels) and SaCo (whether more salient groups of patches matter more). `faithfulness.json` is
+written into each run folder, for the page. LOG.md lists tables.
 """
 
 import argparse
@@ -58,11 +56,6 @@ from vitdemo.explain import (  # noqa: E402
 )
 from vitdemo.explain.attributions import METHODS  # noqa: E402
 from vitdemo.explain.faithfulness import EDGE_BASELINE  # noqa: E402
-from vitdemo.explain.faithfulness.sanity import (  # noqa: E402
-    compare_with_random_heads,
-    compute_random_head_maps,
-    rank_correlation,
-)
 from vitdemo.explain.faithfulness.summary import (  # noqa: E402
     BASELINE_NAMES,
     FaithfulnessSummary,
@@ -107,9 +100,7 @@ def main() -> None:
         "--maps", nargs="+", default=[*METHODS], choices=METHODS, metavar="NAME",
         help="measure only these maps",
     )  # fmt: skip
-    parser.add_argument(
-        "--quick", action="store_true", help="skip the layers and the dependence of the maps"
-    )
+    parser.add_argument("--quick", action="store_true", help="skip the layers")
     parser.add_argument(
         "--reference", default="relevance", help="map of the comparisons (default: relevance)"
     )
@@ -183,9 +174,6 @@ class RunMeasurement:
         for fill in self.fills:
             print(f"\n**{self.run.name}, fill: {fill}, {len(self.rows)} images**\n")
             print(score_table(self.rows, fill))
-        if not self.options["quick"]:
-            print(f"\n**{self.run.name}: dependence of the maps, {len(self.rows)} images**\n")
-            print(dependence_table(self.rows), flush=True)
         by_fill = {fill: self.summarise(fill) for fill in self.fills}
         for fill, found in by_fill.items():
             means = ", ".join(f"{score:+.3f}" for score in found.layers)
@@ -218,13 +206,20 @@ def draw_test_images(source: data.ImageDataset, count: int, size: int) -> data.L
     return images.subset(order_by_turn(images.labels)[:count])
 
 
-def make_run_parser(doc: str, images: int, fill: str) -> argparse.ArgumentParser:
-    """Return a parser with the options of benchmarks of single runs, with these defaults."""
+def make_run_parser(doc: str, images: int, fill: str | None = None) -> argparse.ArgumentParser:
+    """Return a parser with the options of benchmarks of single runs, with these defaults.
+
+    Without a default `fill`, the benchmark removes no patches.
+    """
     parser = make_parser(doc)
     parser.add_argument("--images", type=int, default=images, help="number of images per run")
-    parser.add_argument(
-        "--fill", default=fill, choices=faithfulness.FILLS, help="replacement of removed patches"
-    )
+    if fill:
+        parser.add_argument(
+            "--fill",
+            default=fill,
+            choices=faithfulness.FILLS,
+            help="replacement of removed patches",
+        )
     parser.add_argument("--only", nargs="+", required=True, metavar="RUN", help="names of runs")
     return parser
 
@@ -301,12 +296,11 @@ def measure_image(
     """Measure one image (1, 3, S, S); `seed` makes its random draws reproducible.
 
     The result has an entry per fill: {order: (deletion, insertion)} and the scores of the layers.
-    "dependence" is {map: correlations with the runner-up class and with randomised heads,
-    correlation between randomised heads, p}. The completeness gap is of Integrated Gradients. With
-    `extra`, ROAD, the scores of transformed copies and SaCo are added.
+    The completeness gap is of Integrated Gradients. With `extra`, ROAD, the scores of transformed
+    copies and SaCo are added.
     """
     with torch.no_grad():
-        target, runner_up = model(image).topk(2).indices[0].tolist()
+        target = int(model(image).argmax())
     methods = [method for method in attributions.list_methods(model) if method.name in maps]
     found = attributions.attribute_many([m.name for m in methods], model, image, target)
     weights = F.one_hot(torch.tensor([target]), model.num_classes).to(image)
@@ -316,10 +310,7 @@ def measure_image(
     own = rank_patches(model, image, target, found)
     others = {name: CANDIDATES[name](model, image, weights, own) for name in candidates}
     with_edges = own | others | {EDGE_BASELINE: faithfulness.edge_map(image, grid)}
-    fast = [m.name for m in methods if m.is_class_specific and not m.is_slow]
     row = {"gaps": gaps}
-    if not quick:
-        row["dependence"] = measure_dependence(model, image, fast, target, runner_up)
     with torch.autocast(
         image.device.type, torch.bfloat16, enabled=supports_fast_bfloat16(image.device)
     ):
@@ -397,23 +388,6 @@ def score_layers(model: nn.Module, image: Tensor, target: int, **settings) -> li
     return [found.scores[name] for name in named]
 
 
-def measure_dependence(
-    model: nn.Module, image: Tensor, names: list[str], target: int, runner_up: int
-) -> dict[str, tuple[float, ...]]:
-    own = attributions.attribute_many(names, model, image, target)
-    other = attributions.attribute_many(names, model, image, runner_up)
-    random = compute_random_head_maps(model, image, names, target)
-    found = {}
-    for name in names:
-        heads = compare_with_random_heads(own[name][0], random[name])
-        means = [
-            float(np.nanmean(v)) if heads.is_defined else np.nan
-            for v in (heads.map_correlations, heads.head_correlations)
-        ]
-        found[name] = rank_correlation(own[name], other[name]), *means, heads.p_value
-    return found
-
-
 def compute_scores(rows: list[dict], fill: str) -> dict[str, np.ndarray]:
     """Return insertion minus deletion (N,) of each order except `RANDOM_ORDERS_KEY`."""
     names = [name for name in rows[0][fill] if name != RANDOM_ORDERS_KEY]
@@ -478,20 +452,6 @@ def extra_cells(rows: list[dict], fill: str, name: str, own: np.ndarray) -> list
     known = coefficients[~np.isnan(coefficients)]
     salience = f"{known.mean():+.3f}" if len(known) else "–"
     return [above, f"{compute_scores(rows, ROAD_FILL)[name].mean():+.3f}", salience]
-
-
-def dependence_table(rows: list[dict]) -> str:
-    """Format the mean correlations of each map, and how often p is significant, as Markdown."""
-    lines = [
-        "| map | runner-up class | randomised heads | among randomised heads | p ≤ 0.05 |",
-        "|---|---|---|---|---|",
-    ]
-    for name in rows[0]["dependence"]:
-        found = np.array([row["dependence"][name] for row in rows], dtype=float)  # (N, 4)
-        means = " | ".join(f"{mean:+.2f}" for mean in np.nanmean(found[:, :3], axis=0))
-        rejected = np.nanmean(found[:, 3] <= faithfulness.SIGNIFICANCE_LEVEL)
-        lines.append(f"| {name} | {means} | {rejected:.0%} of the images |")
-    return "\n".join(lines)
 
 
 def format_mean_interval(differences: np.ndarray) -> str:

@@ -70,6 +70,18 @@ def test_results_equal_those_of_the_library(run, context):
         assert scores[name].verdict == score.verdict
 
 
+def test_map_checks_are_those_of_the_page(run, context):
+    found = vitdemo.map_checks(str(run.path), IMAGE, run.classes[3])
+    options = {"target": run.classes[3], "include_slow": False}
+    expected = compute_class_attribution(context, context.find_run("vit"), IMAGE, **options)
+    checked = [each for each in expected.maps if each.check]  # slow maps may be cached
+    assert [*found] == [each.method.name for each in checked]
+    for each in checked:
+        own = found[each.method.name]
+        np.testing.assert_allclose(own.cascade, each.check.cascade, atol=1e-5)
+        np.testing.assert_allclose(own.noise, each.check.noise, atol=1e-5)
+
+
 def test_best_order_is_the_order_of_the_page(run, context):
     found = vitdemo.best_order(str(run.path), IMAGE, run.classes[3])
     asked = compute_class_attribution(

@@ -4,7 +4,7 @@ __version__ = "0.1.0"
 
 _NOTEBOOK_FUNCTIONS = (
     *("attribute", "best_order", "explore", "faithfulness", "fewest_patches"),
-    *("ground_truth", "patch_colours", "patching", "rollout", "sinks", "trace"),
+    *("ground_truth", "map_checks", "patch_colours", "patching", "rollout", "sinks", "trace"),
 )
 
 

@@ -6,11 +6,11 @@
     view                  # the interactive view, in Jupyter
     view.save("cat.html")  # the same view as a file that needs no network
 
-`trace`, `rollout`, `attribute`, `faithfulness`, `best_order`, `fewest_patches`, `patching`, `sinks`
-and `patch_colours` return results for the same model and image. `ground_truth` tests maps on images
-whose correct map is known. The `model` is the name of an included model, the folder of a run, or an
-address as in docs/models-and-api.md. The `image` is a file, a Pillow image, or an array (height,
-width, 3) uint8.
+`trace`, `rollout`, `attribute`, `map_checks`, `faithfulness`, `best_order`, `fewest_patches`,
+`patching`, `sinks` and `patch_colours` return results for the same model and image. `ground_truth`
+tests maps on images whose correct map is known. The `model` is the name of an included model, the
+folder of a run, or an address as in docs/models-and-api.md. The `image` is a file, a Pillow image,
+or an array (height, width, 3) uint8.
 
 Letters: L layers, H heads, N tokens.
 """
@@ -45,6 +45,7 @@ from vitdemo.context import AppContext
 from vitdemo.data.ground_truth import TASKS, get_task
 from vitdemo.data.image_files import convert_image, crop_visible_square, load_image
 from vitdemo.errors import ImageError
+from vitdemo.explain.faithfulness.sanity import MapCheck
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.explain.removal_search import RemovalSearch
 from vitdemo.installation import included_folder
@@ -139,6 +140,21 @@ def faithfulness(
     found = _compute_attribution(model, image, target, None)
     fill = found.fills[0] if fill is None else fill
     return measure_faithfulness(get_context(), found, read_image(image), fill=fill).scores
+
+
+def map_checks(model: str, image: ImageSource, target: str | None = None) -> dict[str, MapCheck]:
+    """Run the sanity checks of the page's *Details* on each fast map of the class `target`.
+
+    A result has `noise_ceiling`, `runner_up` and `cascade_means`: mean rank correlations of the map
+    with maps of images with slightly changed grey levels, with the map of the runner-up class, and
+    with maps of models whose last `layers` are random. See `vitdemo.explain.faithfulness.sanity`.
+    Raises `RunError` for an unknown class.
+    """
+    run = find_model(model)
+    found = compute_class_attribution(
+        get_context(), run, read_image(image), target=target, include_slow=False
+    )
+    return {each.method.name: each.check for each in found.maps if each.check}
 
 
 def best_order(

@@ -21,10 +21,10 @@ from vitdemo.analyses.class_attribution import (
 from vitdemo.errors import RunError, Stopped
 from vitdemo.explain import attributions, faithfulness
 from vitdemo.explain.faithfulness.sanity import (
-    NUM_RANDOM_HEADS,
-    RandomHeadCheck,
-    randomise_head,
-    rank_correlation,
+    NUM_CHECKS,
+    NUM_SLOW_CHECKS,
+    MapCheck,
+    check_maps,
 )
 from vitdemo.explain.faithfulness.summary import (
     BASELINE_NAMES,
@@ -282,7 +282,7 @@ def test_measured_map_is_not_measured_again(shown, ask, monkeypatch):
     assert second.scores.items() >= first.scores.items()
 
 
-def test_maps_are_checked_against_another_class_and_randomised_heads(shown, ask):
+def test_maps_have_sanity_checks(shown, ask):
     run = shown.find_run("vit")
     _, pixels = shown.prepare_input(run.preprocessing, noise(108))
     unchecked = ask(108, include_slow=True)
@@ -290,27 +290,24 @@ def test_maps_are_checked_against_another_class_and_randomised_heads(shown, ask)
     result = ask(108, include_slow=True, check_slow=True, on_step=lambda *at: steps.append(at))
     assert np.argsort(result.probabilities)[-2] == CLASSES.index(result.runner_up)
     assert steps[-1][0] == steps[-1][1]
-    other = maps_by_method(ask(108, target=result.runner_up, include_slow=True))
-    specific = [item.method.name for item in result.maps if item.method.is_class_specific]
-    fast = [name for name in specific if not attributions.METHODS[name].is_slow]
-    heads = [randomise_head(shown.load_model(run), seed) for seed in range(NUM_RANDOM_HEADS)]
-    random = [attributions.attribute_many(fast, head, pixels, result.target) for head in heads]
+    model, runner_up = shown.load_model(run), CLASSES.index(result.runner_up)
+    maps = {each.method.name: torch.from_numpy(each.values) for each in result.maps}
+    fast = {name: own for name, own in maps.items() if not attributions.METHODS[name].is_slow}
+    std = run.preprocessing.std
+    expected = check_maps(model, pixels, fast, result.target, runner_up, std)
     for item, before in zip(result.maps, unchecked.maps, strict=True):
-        name = item.method.name
-        if not item.method.is_class_specific:
-            assert item.runner_up_correlation is item.head_check is None
-            continue
-        values = torch.from_numpy(item.values)
-        correlation = rank_correlation(values, torch.from_numpy(other[name]))
-        assert item.runner_up_correlation == pytest.approx(correlation, nan_ok=True)
-        assert item.head_check.map_correlations.shape == (NUM_RANDOM_HEADS,)
-        if name in fast:
-            expected = [rank_correlation(values, maps[name][0]) for maps in random]
-            actual = item.head_check.map_correlations
-            assert actual == pytest.approx(expected, abs=1e-3, nan_ok=True)
-        assert (before.runner_up_correlation is None) == item.method.is_slow
+        assert (before.check is None) == item.method.is_slow
+        count = NUM_SLOW_CHECKS if item.method.is_slow else NUM_CHECKS
+        assert item.check.cascade.shape == (len(item.check.layers), count)
+        if not item.method.is_slow:
+            known = expected[item.method.name]
+            assert item.check.runner_up == pytest.approx(known.runner_up, nan_ok=True)
+            assert item.check.noise == pytest.approx(known.noise, abs=1e-6, nan_ok=True)
+            assert item.check.cascade == pytest.approx(known.cascade, abs=1e-6, nan_ok=True)
     contrast = ask(108, target="cat", against="dog", include_slow=True, check_slow=True)
-    assert all(item.runner_up_correlation is None for item in contrast.maps)
+    assert all(item.check is None for item in contrast.maps)
+    first = {each.method.name: each.check for each in ask(108, layer=1).maps}
+    assert first["attention"] is None and first["rollout"] is not None
 
 
 def test_integrated_gradients_report_their_completeness_error(ask):
@@ -458,11 +455,12 @@ def test_every_map_has_an_explanation_and_its_scores(shown, ask):
     methods = attributions.METHODS.values()
     assert {each["title"] for each in describe_maps(result, "mean")} == {m.title for m in methods}
     assert list_best(result, "mean") == []
-    checks, _, captions, *_ = blocks.result_blocks(result, None)
+    _, checks, _, captions, *_ = blocks.result_blocks(result, None)
     begins = [f"**{method.title}**: {method.caption}" for method in methods]
     longer = [text.removeprefix(start) for start, text in match_begins(begins, captions.items)]
     assert [" On 200 ground truth images (two marks)" in text for text in longer if text] == [True]
-    assert sum(row[2] != DASH for row in checks.rows) == 4  # slow maps were not checked
+    is_checked = [row[2] != DASH for row in checks.rows]
+    assert is_checked == [not each.method.is_slow for each in result.maps]
     assert blocks.score_payload(None) is None
     measured = measure_faithfulness(shown, result, noise(106))
     plots, legend, table, areas, curves, *_ = blocks.result_blocks(result, measured)
@@ -517,13 +515,24 @@ def test_only_maps_of_attention_are_the_same_for_every_class(ask):
             assert 0 < item.values.sum() <= 1.001
 
 
-def test_check_of_randomised_heads_contains_their_baseline():
-    map_correlations, head_correlations = np.array([-0.79, 0.21, 0.7]), np.array([0.5, 0.4, 0.6])
-    cells = blocks.format_head_check(RandomHeadCheck(map_correlations, head_correlations, 0.5))
-    assert cells == ["+0.04 (−0.79 to +0.70)", "+0.50", "0.50"]
-    uniform = RandomHeadCheck(np.full(3, np.nan), np.full(3, np.nan), np.nan)
-    assert "uniform" in blocks.format_head_check(uniform)[0]
-    assert blocks.format_head_check(None) == [DASH] * 3
+def test_cells_of_sanity_checks_are_means():
+    cascade = np.array([[-0.7, 0.2], [0.5, 0.4], [0.1, 0.0]])
+    check = MapCheck(np.array([0.96, 0.98]), (0, 1, 2), cascade, 0.5)
+    assert blocks.format_check(check) == ["+0.97", "+0.50", "−0.25", "+0.05"]
+    uniform = MapCheck(np.full(2, np.nan), (0,), np.full((1, 2), np.nan), None)
+    assert blocks.format_check(uniform)[:2] == ["undefined (uniform)", DASH]
+    assert blocks.format_check(None) == [DASH] * 4
+
+
+def test_plot_of_the_cascade_begins_with_the_noise_ceiling(ask):
+    result = ask(108)
+    ((figure,),) = [each.figures for each in blocks.cascade_blocks(result)]
+    first = result.maps[0]
+    values = [first.check.noise_ceiling, *first.check.cascade_means]
+    assert f"{first.title} {', '.join(map(blocks.format_correlation, values))}" in figure.label
+    for entry, each in zip(figure.lines, result.maps, strict=True):
+        assert entry.label.endswith(each.title)
+    assert blocks.cascade_blocks(ask(108, target="cat", against="dog")) == []
 
 
 def test_the_true_class_is_offered_first(ask):
@@ -629,7 +638,7 @@ def test_results_of_both_tasks_stay_in_the_payload(shown):
     assert {text for _, _, text in reports} == {"Running the faithfulness test"}
     assert run("slow") == (len(attributions.METHODS), True)  # two maps are not measured yet
     texts = list(dict.fromkeys(text for _, _, text in reports[1:]))
-    assert texts[1:] == ["Computing slow maps", "Testing dependence on class and classifier head"]
+    assert texts[1:] == ["Computing slow maps", "Checking slow maps"]
     assert not payload(shown, state).data["has_slow"]
     assert run("faithfulness") == (len(attributions.METHODS), False)
     assert not payload(shown, state).data["scores"]["has_best"]

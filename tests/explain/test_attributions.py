@@ -408,22 +408,6 @@ def test_a_loop_computes_the_map_of_its_method(family, name):
     assert done[-1] == values["total"]
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "convolutional"])
-def test_attribute_classes_equals_one_attribution_per_class(kind):
-    model = build_convolutional() if kind == "convolutional" else build_kind(kind)
-    image = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(1)).double()
-    methods = attributions.list_methods(model)
-    fast = [m.name for m in methods if m.is_class_specific and not m.is_slow]
-    with torch.no_grad():
-        maps = attributions.attribute_classes(fast, model, image, [3, 0, 3])
-    for i, target in enumerate([3, 0, 3]):
-        expected = attribute_many(fast, model, image, target)
-        for name in fast:
-            assert_close(maps[name][i], expected[name][0])
-    with pytest.raises(ValueError, match="target 9"):
-        attributions.attribute_classes(fast, model, image, [9])
-
-
 def test_contrast_is_the_difference_of_two_maps(monkeypatch):
     # The same number of steps for each map makes the maps of Integrated Gradients linear.
     monkeypatch.setattr(integrated_gradients, "INTEGRATION_STEPS", (PATH_STEPS,))

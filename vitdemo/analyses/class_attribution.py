@@ -7,7 +7,7 @@ The functions need only an `AppContext`, so a notebook can call them as the page
     measure_faithfulness(context, found, image, fill="drop").scores["relevance"].deletion
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -31,11 +31,10 @@ from vitdemo.explain.faithfulness import (
     PerturbationCurves,
 )
 from vitdemo.explain.faithfulness.sanity import (
-    RandomHeadCheck,
-    compare_with_random_heads,
-    compute_random_head_maps,
-    rank_correlation,
-    report_part,
+    NUM_CHECKS,
+    NUM_SLOW_CHECKS,
+    MapCheck,
+    check_maps,
 )
 from vitdemo.explain.faithfulness.summary import FaithfulnessSummary, read_summaries
 from vitdemo.explain.removal_search import MAX_PASSES
@@ -58,18 +57,16 @@ class AttributionMap:
     """Attribution map of one image by one method: `values` (rows, columns).
 
     If `is_signed` is true, positive values support the class and negative values oppose it.
-    `runner_up_correlation` is the rank correlation with the map of the runner-up class.
-    `head_check` compares the map with maps from randomised classifier heads. Both values are None
-    if they were neither requested nor cached. A contrast of two classes, and a map that does not
-    depend on the class, also have no such values. `completeness_gap` is None for methods without
-    completeness. `layer` (1..L) is the layer of an attention map, or None for the last layer.
+    `check` contains the sanity checks of the map. It is None if they were neither requested nor
+    cached, for a contrast of two classes, and for the attention of an earlier layer than the last.
+    `completeness_gap` is None for methods without completeness. `layer` (1..L) is the layer of an
+    attention map, or None for the last layer.
     """
 
     method: AttributionMethod
     values: np.ndarray
     is_signed: bool
-    runner_up_correlation: float | None = None
-    head_check: RandomHeadCheck | None = None
+    check: MapCheck | None = None
     completeness_gap: float | None = None
     layer: int | None = None
 
@@ -240,9 +237,8 @@ def compute_class_attribution(
         against: name of a second class for a contrast; None for no second class.
         layer: layer (1..L) of the attention map; None for the last layer.
         include_slow: also compute the slow maps. Otherwise, slow maps are returned only if cached.
-        check_fast: check how fast maps depend on class and classifier head. Otherwise, only cached
-            checks are returned.
-        check_slow: also check slow maps (triples the time).
+        check_fast: run the sanity checks of fast maps. Otherwise, only cached checks are returned.
+        check_slow: also check slow maps (takes about six times as long).
         on_step: called as (done, total) during a slow map; an exception in `on_step` stops the map.
 
     Raises `RunError` for an unknown class, for two equal classes, and for a model without classes.
@@ -258,17 +254,19 @@ def compute_class_attribution(
             f"'{run.classes[first]}' cannot be compared with itself: choose another class."
         )
     key = make_key((compute_class_attribution, run, seen, first, second))
-    asked = _MapComputation(context.cache, key, model, pixels)
+    asked = _MapComputation(context.cache, key, model, pixels, run.preprocessing.std)
     measured = load_summaries(context, run)
     methods = sort_by_measured_score(attributions.list_methods(model), measured)
     found = asked.compute_maps(methods, include_slow, on_step)
-    if layer and ATTENTION in found:
-        found[ATTENTION] = context.trace_image(run, image).head_maps(layer).mean(axis=0)
     checks = {}
     if second is None and len(probabilities) > 1:
         checks = asked.check_maps(found, probabilities, check_fast, check_slow, on_step)
+    if layer and ATTENTION in found:
+        found[ATTENTION] = context.trace_image(run, image).head_maps(layer).mean(axis=0)
+        if layer < context.count_layers(run):
+            checks.pop(ATTENTION, None)
     maps = tuple(
-        asked.describe_map(m, found[m.name], layer, *checks.get(m.name, ()))
+        asked.describe_map(m, found[m.name], layer, checks.get(m.name))
         for m in methods
         if m.name in found
     )
@@ -488,6 +486,7 @@ class _MapComputation:
     key: tuple
     model: nn.Module
     pixels: Tensor  # (1, 3, S, S)
+    std: Sequence[float]  # of each colour, see `check_maps`
 
     def compute_maps(
         self, methods: list[AttributionMethod], include_slow: bool, on_step: OnStep | None
@@ -519,16 +518,14 @@ class _MapComputation:
         method: AttributionMethod,
         values: np.ndarray,
         layer: int | None,
-        runner_up_correlation: float | None = None,
-        head_check: RandomHeadCheck | None = None,
+        check: MapCheck | None,
     ) -> AttributionMap:
         *_, against = self.key
         return AttributionMap(
             method,
             values,
             _is_signed(method, against),
-            runner_up_correlation,
-            head_check,
+            check,
             self.compute_gap(method, values) if method.is_complete else None,
             layer if method.name == ATTENTION else None,
         )
@@ -555,41 +552,25 @@ class _MapComputation:
         check_fast: bool,
         check_slow: bool,
         on_step: OnStep | None,
-    ) -> dict[str, tuple[float, RandomHeadCheck]]:
-        """Compute `runner_up_correlation` and `head_check` of the class-dependent `maps`, by name.
+    ) -> dict[str, MapCheck]:
+        """Run the sanity checks of `maps` by name.
 
         Checks that are not requested are included if they are cached.
         """
         *_, target, _ = self.key
         runner_up = next(int(c) for c in np.argsort(-probabilities) if c != target)
-        specific = [name for name in maps if METHODS[name].is_class_specific]
-        fast = [name for name in specific if not METHODS[name].is_slow]
-        check, found = partial(self._check_maps, maps, target, runner_up), {}
-        key = (*self.key, "dependence")
-        if fast and (check_fast or self.cache.get(key)):
-            found |= self.cache.get_or_compute(key, partial(check, fast))
-        for name in (name for name in specific if METHODS[name].is_slow):
-            key = (*self.key, name, "dependence")
-            if check_slow or self.cache.get(key):
-                found |= self.cache.get_or_compute(key, partial(check, [name], on_step))
-        return found
-
-    def _check_maps(
-        self,
-        maps: Mapping[str, np.ndarray],
-        target: int,
-        runner_up: int,
-        names: list[str],
-        on_step: OnStep | None = None,
-    ) -> dict[str, tuple[float, RandomHeadCheck]]:
-        asked, halves = (self.model, self.pixels), [report_part(on_step, i, 2) for i in (0, 1)]
-        other = attributions.attribute_many(names, *asked, runner_up, on_step=halves[0])
-        random = compute_random_head_maps(*asked, names, target, on_step=halves[1])
+        fast = [name for name in maps if not METHODS[name].is_slow]
+        parts = [(fast, "quick", check_fast, NUM_CHECKS, None)]
+        slow = [name for name in maps if METHODS[name].is_slow]
+        parts += [([name], name, check_slow, NUM_SLOW_CHECKS, on_step) for name in slow]
         found = {}
-        for name in names:
-            own = torch.from_numpy(maps[name])
-            heads = compare_with_random_heads(own, random[name].float().cpu())
-            found[name] = rank_correlation(own, other[name][0].float().cpu()), heads
+        for names, part, is_requested, count, report in parts:
+            key = (*self.key, part, "checks")
+            own = {name: torch.from_numpy(maps[name]) for name in names}
+            asked = self.model, self.pixels, own, target, runner_up, self.std
+            check = partial(check_maps, *asked, count=count, on_step=report)
+            if names and (is_requested or self.cache.get(key)):
+                found |= self.cache.get_or_compute(key, check)
         return found
 
 

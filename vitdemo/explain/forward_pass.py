@@ -59,31 +59,16 @@ def class_gradients(model: nn.Module, images: Tensor, target: int | Tensor) -> C
     All attribution maps that use gradients of tokens are computed from this result. Arguments and
     errors are as in `relevance`.
     """
-    return next(iter_class_gradients(model, images, [target]))
-
-
-def iter_class_gradients(
-    model: nn.Module, images: Tensor, targets: Iterable[int | Tensor]
-) -> Iterator[ClassGradients]:
-    """Yield the result of `class_gradients` for each of several targets.
-
-    All targets share one forward pass, so each target takes half the time of a `class_gradients`
-    call. Errors are as in `class_gradients`.
-    """
     with torch.inference_mode(False), torch.enable_grad():
         # The copy requires a gradient, so that gradients exist even if all weights are frozen.
         found = run_forward(model, images.clone().detach().requires_grad_())
-    inputs = [*found.attention, found.features]
-    *attention, features = (tensor.detach() for tensor in inputs)
-    for target in targets:
-        with torch.inference_mode(False), torch.enable_grad():
-            classes = expand_target(target, images)  # (B,)
-            # The sum is enough, because images do not affect each other.
-            score = found.logits.gather(1, classes[:, None]).sum()
-            *gradients, last = torch.autograd.grad(score, inputs, retain_graph=True)
-        yield ClassGradients(
-            found.logits.detach(), tuple(attention), tuple(gradients), features, last
-        )
+        classes = expand_target(target, images)  # (B,)
+        # The sum is enough, because images do not affect each other.
+        score = found.logits.gather(1, classes[:, None]).sum()
+        *gradients, last = torch.autograd.grad(score, [*found.attention, found.features])
+    attention = tuple(weights.detach() for weights in found.attention)
+    features = found.features.detach()
+    return ClassGradients(found.logits.detach(), attention, tuple(gradients), features, last)
 
 
 def reads_class_token(model: nn.Module) -> bool:

@@ -132,6 +132,20 @@ def plot_faithfulness(
     return figure
 
 
+def plot_cascade(curves: Sequence[Curve], ticks: Sequence[str], x_label: str) -> Figure:
+    """Plot rank correlations of maps after more and more layers were randomised.
+
+    The `x` of the curves are the positions of the `ticks`, from 0.
+    """
+    figure, axes = create_plot(x_label, "rank correlation", (5, 2.6))
+    for number, curve in enumerate(curves):
+        draw_curve(axes, curve, f"cascade-{number}")
+    axes.axhline(0, color=TEXT_COLOUR, linewidth=1)
+    axes.set_xticks(range(len(ticks)), ticks)
+    axes.set_ylim(top=1.05)
+    return figure
+
+
 def plot_attention_distance(heads: np.ndarray, even: float, top: float) -> Figure:
     """Plot the attention distances (L, H) of one model by layer, as fractions of the image side.
 

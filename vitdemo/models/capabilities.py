@@ -4,6 +4,8 @@ Models have timm's names: `forward_features` and `forward_head`, `num_classes` a
 A Vision Transformer also has `patch_embed` and `blocks`.
 """
 
+import itertools
+
 from torch import Tensor, nn
 
 
@@ -63,13 +65,27 @@ def prefix_token_names(model: nn.Module) -> tuple[str, ...]:
     return tuple(found)
 
 
-def find_classifier_heads(model: nn.Module) -> dict[str, nn.Linear]:
-    """Return the linear classifier heads of `model` by name: {} for a model without classes.
+def list_classifier_heads(model: nn.Module) -> tuple[nn.Module, ...]:
+    """Return the classifier heads of `model`; without classes, a head is an identity.
 
-    A distilled model has two classifier heads, whose logits are averaged. Other models have at most
-    one classifier head.
+    A distilled model has two classifier heads, whose logits are averaged. Other models have one.
     """
-    return {name: head for name, head in _list_heads(model) if isinstance(head, nn.Linear)}
+    heads = model.get_classifier()
+    return heads if isinstance(heads, tuple) else (heads,)
+
+
+def list_layers(model: nn.Module) -> list[nn.Module]:
+    """Return the layers of `model` from first to last.
+
+    The layers of a Vision Transformer are its blocks. Other models have one layer for each child
+    that has parameters and no classifier head. A sequence counts as its children.
+    """
+    if has_attention(model):
+        return [*model.blocks]
+    heads = list_classifier_heads(model)
+    children = [each for each in model.children() if not any(m in heads for m in each.modules())]
+    parts = [[*each.children()] if isinstance(each, nn.Sequential) else [each] for each in children]
+    return [part for part in itertools.chain(*parts) if any(True for _ in part.parameters())]
 
 
 def replace_classifier(model: nn.Module, weight: Tensor, bias: Tensor) -> None:
@@ -78,19 +94,13 @@ def replace_classifier(model: nn.Module, weight: Tensor, bias: Tensor) -> None:
     A distilled model averages the logits of two heads, so both heads get the same weights.
     """
     like = next(model.parameters())
-    for name, _ in _list_heads(model):
+    heads = list_classifier_heads(model)
+    for name in [name for name, part in model.named_children() if part in heads]:
         options = {"device": like.device, "dtype": like.dtype}
         head = nn.Linear(weight.shape[1], weight.shape[0], **options)
         head.load_state_dict({"weight": weight, "bias": bias})
         setattr(model, name, head)
     model.num_classes = len(weight)
-
-
-def _list_heads(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    """Return names and modules of the classifier heads; without classes, a head is an identity."""
-    heads = model.get_classifier()
-    heads = heads if isinstance(heads, tuple) else (heads,)
-    return [(name, part) for name, part in model._modules.items() if part in heads]
 
 
 def extract_features(model: nn.Module, images: Tensor) -> Tensor:

@@ -5,18 +5,23 @@ import json
 
 import numpy as np
 import pytest
+import timm
 import torch
 from scipy.stats import spearmanr, ttest_1samp
 from torch.testing import assert_close
 
 from tests.support.factories import RESNET, TIMM, TIMM_KINDS, VIT, make_run, random_model
 from vitdemo.explain import attributions
+from vitdemo.explain.attributions import attribute_many
 from vitdemo.explain.faithfulness import CENTRE_BASELINE, EDGE_BASELINE
 from vitdemo.explain.faithfulness.sanity import (
-    RANDOM_HEAD_PATH_STEPS,
-    compare_with_random_heads,
-    compute_random_head_maps,
-    randomise_head,
+    NUM_CHECKS,
+    PROGRESS_STEPS,
+    MapCheck,
+    add_grey_noise,
+    check_maps,
+    list_stages,
+    randomise_in_stages,
     rank_correlation,
 )
 from vitdemo.explain.faithfulness.summary import (
@@ -26,67 +31,125 @@ from vitdemo.explain.faithfulness.summary import (
     summarise_scores,
     write_summaries,
 )
-
-
-@pytest.mark.parametrize("spec", [VIT, TIMM, RESNET])
-def test_randomised_head_changes_only_the_classifier_head(spec):
-    model = random_model(spec)
-    before = copy.deepcopy(model.state_dict())
-    other = randomise_head(model, 1)
-    weights, random = model.state_dict(), other.state_dict()
-    assert_close(weights, before, rtol=0, atol=0)
-    assert_close(random, randomise_head(model, 1).state_dict(), rtol=0, atol=0)
-    changed = {name for name in weights if not torch.equal(weights[name], random[name])}
-    weight = "fc.weight" if spec is RESNET else "head.weight"
-    assert weight in changed <= {weight, weight.replace("weight", "bias")}
-    assert float(random[weight].std()) == pytest.approx(float(weights[weight].std()), rel=0.3)
-    with pytest.raises(TypeError, match="VisionTransformer has no linear classifier head"):
-        randomise_head(random_model(TIMM, classes=0), 0)
+from vitdemo.models import list_classifier_heads, list_layers
 
 
 @pytest.mark.parametrize("spec", [VIT, TIMM, RESNET, *TIMM_KINDS.values()])
-def test_maps_of_random_heads_equal_one_attribution_per_head(spec):
+def test_stages_randomise_from_the_classifier_head_to_the_first_layer(spec):
+    model = random_model(spec)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter.data)  # equal values have no other order
+    before = copy.deepcopy(model.state_dict())
+    layers, stages = list_layers(model), list_stages(model)
+    assert stages[0] == 0 and stages[-1] == len(layers) and (*sorted(set(stages)),) == stages
+    for stage, other in zip(stages, randomise_in_stages(model, stages, 1), strict=True):
+        assert all(map(changes_at, list_classifier_heads(model), list_classifier_heads(other)))
+        changed = [*map(changes_at, layers, list_layers(other))]
+        assert changed == [False] * (len(layers) - stage) + [True] * stage
+    for own, new in zip(model.parameters(), other.parameters(), strict=True):
+        assert_close(own.flatten().sort().values, new.flatten().sort().values, rtol=0, atol=0)
+    assert_close(model.state_dict(), before, rtol=0, atol=0)
+    *_, again = randomise_in_stages(model, stages, 1)
+    assert_close(again.state_dict(), other.state_dict(), rtol=0, atol=0)
+    *_, different = randomise_in_stages(model, stages, 2)
+    assert all(map(changes_at, layers, list_layers(different)))
+    assert changes_at(again, different)
+
+
+def changes_at(own, other) -> bool:
+    """Return whether the parameters of `other` have another order."""
+    pairs = zip(own.parameters(), other.parameters(), strict=True)
+    return any(not torch.equal(*pair) for pair in pairs)
+
+
+def test_layers_of_models_without_blocks_are_their_children():
+    model = timm.create_model("convnext_atto", pretrained=False, num_classes=4)
+    names = {id(module): name for name, module in model.named_modules()}
+    found = [names[id(layer)] for layer in list_layers(model)]
+    assert found == ["stem.0", "stem.1", "stages.0", "stages.1", "stages.2", "stages.3"]
+
+
+@pytest.mark.parametrize("spec", [VIT, TIMM, RESNET, *TIMM_KINDS.values()])
+def test_checks_equal_single_attributions(spec):
     model = random_model(spec)
     image = torch.randn(1, 3, spec.image_size, spec.image_size)
-    methods = [m.name for m in attributions.list_methods(model) if m.is_class_specific]
-    steps, settings = [], {"count": 3, "on_step": lambda *at: steps.append(at)}
+    methods = [method.name for method in attributions.list_methods(model) if not method.is_slow]
+    maps = {name: own[0] for name, own in attribute_many(methods, model, image, 3).items()}
+    std = 0.5, 0.25, 0.2
     with torch.inference_mode():  # a caller may use it
-        maps = compute_random_head_maps(model, image, methods, 3, **settings)
-    assert list(maps) == methods
-    assert not steps or steps[-1][0] == steps[-1][1]  # a ResNet's map is fast
-    for seed in range(3):
-        head, settings = randomise_head(model, seed), {"path_steps": RANDOM_HEAD_PATH_STEPS}
-        for name in methods:
-            expected = attributions.attribute(name, head, image, 3, **settings)
-            assert_close(maps[name][seed], expected[0], rtol=1e-3, atol=1e-5)
-        assert model.num_classes == 10  # the model itself is unchanged
+        checks = check_maps(model, image, maps, 3, 5, std, count=2)
+    assert [*checks] == methods
+    noisy = attribute_many(methods, model, add_grey_noise(image, std, 2), 3)
+    other = attribute_many(methods, model, image, 5)
+    for name, check in checks.items():
+        assert check.noise == pytest.approx(spearman(maps[name], noisy[name]), nan_ok=True)
+        specific = attributions.METHODS[name].is_class_specific
+        assert (check.runner_up is not None) == specific
+        if specific:
+            expected = spearman(maps[name], other[name])[0]
+            assert check.runner_up == pytest.approx(expected, nan_ok=True)
+        assert check.layers == list_stages(model)
+        assert check.cascade.shape == (len(check.layers), 2)
+    for seed in range(2):
+        for k, random in enumerate(randomise_in_stages(model, list_stages(model), seed)):
+            expected = attribute_many(methods, random, image, 3)
+            for name, check in checks.items():
+                value = spearman(maps[name], expected[name])[0]
+                assert check.cascade[k, seed] == pytest.approx(value, abs=1e-6, nan_ok=True)
 
 
-def test_head_check_compares_with_similarity_between_random_heads():
-    random = torch.randn(19, 5, 5, generator=torch.Generator().manual_seed(0))
-    values = random.mean(0)  # more similar to each map than they are to each other
-    check = compare_with_random_heads(values, random)
-    expected = [spearmanr(values.flatten(), other.flatten()).statistic for other in random]
-    assert check.map_correlations == pytest.approx(expected)
-    first, second = np.triu_indices(19, 1)
-    pairs = zip(random[first].flatten(1), random[second].flatten(1), strict=True)
-    assert check.head_correlations == pytest.approx([spearmanr(*pair).statistic for pair in pairs])
-    assert check.p_value == 1 / 20
-    assert compare_with_random_heads(-values, random).p_value == 1
-    uniform = compare_with_random_heads(torch.ones(5, 5), random)
-    assert not uniform.is_defined and np.isnan(uniform.p_value)
-    some = compare_with_random_heads(values, torch.cat([random[:4], torch.zeros(2, 5, 5)]))
-    assert some.is_defined and np.isnan(some.map_correlations).sum() == 2 and some.p_value == 1 / 5
+def spearman(own, maps) -> list[float]:
+    if own.max() == own.min():
+        return [np.nan] * len(maps)
+    return [
+        spearmanr(own.flatten(), each.flatten()).statistic if each.max() > each.min() else np.nan
+        for each in maps
+    ]
 
 
-def test_head_check_has_the_stated_false_positive_rate():
-    shared = torch.randn(4, 4, generator=torch.Generator().manual_seed(1))  # depends on the image
-    p = []
-    for seed in range(400):
-        noise = torch.randn(20, 4, 4, generator=torch.Generator().manual_seed(seed))
-        p.append(compare_with_random_heads((shared + noise)[0], (shared + noise)[1:]).p_value)
-    assert np.mean(np.array(p) <= 0.05) == pytest.approx(0.05, abs=0.025)
-    assert np.mean(p) == pytest.approx(0.525, abs=0.04)  # ranks 1 to 20 are equally likely
+def test_attention_maps_do_not_depend_on_the_classifier_head():
+    model = random_model(VIT)
+    image = torch.randn(1, 3, VIT.image_size, VIT.image_size)
+    maps = {name: own[0] for name, own in attribute_many(["rollout"], model, image, 0).items()}
+    check = check_maps(model, image, maps, 0, 1, (1, 1, 1))["rollout"]
+    assert check.cascade[0] == pytest.approx(1) and check.cascade_means[-1] < 0.9
+    assert check.cascade.shape[1] == NUM_CHECKS
+
+
+def test_slow_checks_report_their_progress():
+    model = random_model(VIT)
+    image = torch.randn(1, 3, VIT.image_size, VIT.image_size)
+    maps = {"occlusion": attributions.attribute("occlusion", model, image, 3)[0]}
+    steps = []
+    check_maps(model, image, maps, 3, 5, (1, 1, 1), count=1, on_step=lambda *at: steps.append(at))
+    done = [done for done, _ in steps]
+    assert done == sorted(done) and done[0] == 0 and steps[-1] == (PROGRESS_STEPS, PROGRESS_STEPS)
+    assert len(set(done)) > 2 + len(list_stages(model))
+
+    def stop(done: int, total: int) -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        check_maps(model, image, maps, 3, 5, (1, 1, 1), count=1, on_step=stop)
+
+
+def test_noise_changes_each_grey_level_by_one_or_two():
+    std = 0.5, 0.25, 0.2
+    image = torch.randn(1, 3, 16, 16)
+    changes = 255 * torch.tensor(std).view(3, 1, 1) * (add_grey_noise(image, std, 4) - image)
+    levels = changes.round()
+    assert_close(changes, levels, rtol=0, atol=1e-3)
+    counts = torch.stack([(levels == each).float().mean() for each in (-2, -1, 1, 2)])
+    assert_close(counts, torch.full((4,), 0.25), rtol=0, atol=0.03)
+    assert not torch.equal(changes[0], changes[1])
+
+
+def test_means_ignore_uniform_maps():
+    check = MapCheck(
+        np.array([0.5, np.nan]), (0, 1), np.array([[1.0, 0.5], [np.nan, np.nan]]), None
+    )
+    assert check.noise_ceiling == 0.5
+    assert check.cascade_means == [0.75, pytest.approx(np.nan, nan_ok=True)]
 
 
 def test_rank_correlation_equals_spearman():

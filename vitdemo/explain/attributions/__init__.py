@@ -11,14 +11,12 @@ faithfulness test does. Maps from attention and features use the gradient of the
 from vitdemo.explain.attributions.cells import cell_grid, cell_indices, sum_over_cells
 from vitdemo.explain.attributions.compute import (
     attribute,
-    attribute_classes,
     attribute_many,
     compute_ranking_values,
     contrast_many,
 )
 from vitdemo.explain.attributions.integrated_gradients import MAX_COMPLETENESS_GAP, completeness_gap
 from vitdemo.explain.attributions.method import ATTRIBUTION_BATCH_SIZE, AttributionMethod, OnStep
-from vitdemo.explain.attributions.occlusion import occlude
 from vitdemo.explain.attributions.registry import METHODS, list_methods
 
 __all__ = [
@@ -28,7 +26,6 @@ __all__ = [
     "AttributionMethod",
     "OnStep",
     "attribute",
-    "attribute_classes",
     "attribute_many",
     "cell_grid",
     "cell_indices",
@@ -36,6 +33,5 @@ __all__ = [
     "compute_ranking_values",
     "contrast_many",
     "list_methods",
-    "occlude",
     "sum_over_cells",
 ]

@@ -1,20 +1,17 @@
 """Computation of attribution maps by one or several methods, for one class or for a contrast.
 
-Letters: B batch, S side in pixels, T classes to explain.
+Letters: B batch, S side in pixels.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from vitdemo.explain import forward_pass
 from vitdemo.explain.attributions.method import AttributionInput, AttributionMethod, OnStep
 from vitdemo.explain.attributions.registry import get_supported_methods
 from vitdemo.explain.checks import check_target
-from vitdemo.explain.lrp import RelevancePropagation
-from vitdemo.models.capabilities import has_attention
 
 
 def attribute(
@@ -63,28 +60,6 @@ def attribute_many(
     chosen = get_supported_methods(methods, model)
     options = {"path_steps": path_steps, "on_step": on_step}
     return _compute_maps(chosen, _make_input(model, images, target, **options))
-
-
-@torch.inference_mode(False)
-def attribute_classes(
-    methods: Sequence[str], model: nn.Module, image: Tensor, targets: Sequence[int]
-) -> dict[str, Tensor]:
-    """Compute maps (T, rows, columns) of one image (1, 3, S, S) for each of T classes.
-
-    `methods` must be fast methods that depend on the class. All classes share the forward passes.
-    Other arguments and errors are as in `attribute_many`.
-    """
-    chosen, maps, shared = get_supported_methods(methods, model), [], None
-    if has_attention(model):
-        shared = forward_pass.iter_class_gradients(model, image, targets)
-    propagation = RelevancePropagation(model, image)
-    for target in targets:
-        subject = _make_input(model, image, target)
-        subject.propagation = propagation
-        if shared:
-            subject.gradients = next(shared)
-        maps.append(_compute_maps(chosen, subject))
-    return {name: torch.cat([own[name] for own in maps]) for name in methods}
 
 
 @torch.inference_mode(False)

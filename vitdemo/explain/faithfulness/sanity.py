@@ -1,19 +1,20 @@
-"""Sanity checks of a map: its dependence on the class and on the classifier head.
+"""Sanity checks of a map: changes of grey levels, another class, and randomised layers.
 
-A map that hardly changes with the class cannot explain why the model predicts this class. If a map
-hardly changes when the classifier head is randomised, it depends only on the image and on the
-earlier layers. This check is from Adebayo et al. 2018, https://arxiv.org/abs/1810.03292.
+All checks compute Spearman's rank correlation of the map with other maps by the same method.
 
-The correlation with the map of a single randomised head varies from strongly negative to strongly
-positive. The check therefore uses `NUM_RANDOM_HEADS` randomised heads. The baseline is the
-correlation among the maps of the randomised heads, which differs between methods.
+- **Noise ceiling**: maps of images whose grey levels were changed by 1 or 2. The correlation of two
+  other maps can hardly be higher.
+- **Runner-up class**: a map that hardly changes with the class cannot explain why the model
+  predicts this class.
+- **Cascading randomisation** (Adebayo et al. 2018, https://arxiv.org/abs/1810.03292): maps of
+  models whose classifier head is random, then also the last layer, and so on to the first layer. If
+  a map hardly changes, it does not depend on the weights of the randomised layers.
 
-Letters: B batch, R randomised heads, P patches (rows x columns), D width, C classes.
+Letters: K stages of the randomisation, R images or models per check, S side in pixels.
 """
 
 import copy
-import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,147 +22,188 @@ import scipy  # scipy loads a submodule on first use
 import torch
 from torch import Tensor, nn
 
-from vitdemo.explain import attributions
-from vitdemo.explain.attributions import OnStep
-from vitdemo.explain.faithfulness.baselines import rank_p_value
-from vitdemo.models import find_classifier_heads
+from vitdemo.explain.attributions import METHODS, OnStep, attribute_many
+from vitdemo.models import list_classifier_heads, list_layers
 
-NUM_RANDOM_HEADS = 19  # the minimum for a rank p-value of 0.05
-# Steps of Integrated Gradients for randomised heads. Few steps suffice, because a rank correlation
+NUM_CHECKS = 3  # images per noise ceiling, and models per stage
+NUM_SLOW_CHECKS = 1  # the same for slow methods
+MAX_GREY_CHANGE = 2  # grey levels, of 255
+# Steps of Integrated Gradients for randomised models. Few steps suffice, because a rank correlation
 # does not need a completeness gap below 1% (benchmarks/log/2026-11-27-faithfulness-steps.md).
-RANDOM_HEAD_PATH_STEPS = (16,)
+PATH_STEPS = (16,)
+PROGRESS_STEPS = 1000
 
 
 @dataclass(frozen=True)
-class RandomHeadCheck:
-    """Spearman correlations of a map with the maps of R randomised heads, and among these maps.
+class MapCheck:
+    """Rank correlations of a map with other maps by the same method; NaN for a uniform map.
 
-    `p_value` is the rank p-value of the map's mean correlation with the randomised heads' maps. The
-    null distribution consists of the mean correlation of each of these maps with all others.
+    `layers` is the number of randomised layers at each stage of the cascading randomisation,
+    counted from the last layer. The classifier head is random at each stage. `runner_up` is None
+    for a method whose map is the same for every class.
     """
 
-    map_correlations: np.ndarray  # (R,), NaN if a map is uniform
-    head_correlations: np.ndarray  # (R * (R - 1) / 2,), one value for each pair of randomised heads
-    p_value: float  # NaN if the map is uniform
+    noise: np.ndarray  # (R,) with maps of R changed images
+    layers: tuple[int, ...]  # (K,)
+    cascade: np.ndarray  # (K, R) with maps of R randomised models
+    runner_up: float | None
 
     @property
-    def is_defined(self) -> bool:
-        return not (np.isnan(self.map_correlations).all() or np.isnan(self.head_correlations).all())
+    def noise_ceiling(self) -> float:
+        return average(self.noise)
+
+    @property
+    def cascade_means(self) -> list[float]:
+        """Mean correlation at each of the K stages."""
+        return [average(values) for values in self.cascade]
 
 
-@torch.inference_mode(False)  # gradients must pass through the classifier head
-def randomise_head(model: nn.Module, *seeds: int) -> nn.Module:
-    """Return `model` with R random classifier heads, joined to one head of R * C classes.
-
-    The weights have the same standard deviation as before, and there is no bias. Class c of the
-    head from `seeds[r]` becomes class r * C + c. The result shares all other parts with `model`,
-    which is unchanged. Raises `TypeError` if the classifier head is not a linear layer.
-    """
-    heads = find_classifier_heads(model)
-    if not heads:
-        raise TypeError(
-            f"{type(model).__name__} has no linear classifier head: choose another model."
-        )
-    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-    other = copy.copy(model)
-    other._modules = dict(model._modules)
-    for name, old in heads.items():
-        own = old.weight.detach()  # (C, D)
-        drawn = [torch.randn(own.shape, generator=each) for each in generators]
-        weight = (torch.cat(drawn) * own.std().cpu()).to(own)  # (R * C, D)
-        head = nn.Linear(own.shape[1], 1)
-        head.out_features = len(weight)
-        head.weight.data, head.bias.data = weight, torch.zeros_like(weight[:, 0])
-        other._modules[name] = head.requires_grad_(False).train(old.training)
-    other.num_classes = len(seeds) * model.num_classes  # changes only the copy
-    return other
-
-
-@torch.inference_mode(False)
-def compute_random_head_maps(
+def check_maps(
     model: nn.Module,
     image: Tensor,
-    methods: Sequence[str],
+    maps: Mapping[str, Tensor],
+    target: int,
+    runner_up: int,
+    std: Sequence[float],
+    *,
+    count: int = NUM_CHECKS,
+    on_step: OnStep | None = None,
+) -> dict[str, MapCheck]:
+    """Run all sanity checks of the `maps` (rows, columns) of one image by name of the method.
+
+    Args:
+        image: normalised, (1, 3, S, S).
+        target, runner_up: class of the maps, and the class to compare with.
+        std: standard deviation of each colour in the normalisation, for values from 0 to 1.
+        count: R, the number of changed images, and of randomised models per stage.
+        on_step: as in `attribute`, if the only method in `maps` is slow.
+
+    Raises `ValueError` for an unknown class or method.
+    """
+    stages, names = list_stages(model), [*maps]
+    specific = [name for name in names if METHODS[name].is_class_specific]
+    num_parts = 2 + count * len(stages)  # equal parts of the progress: one set of maps each
+    noise, second, cascade = (
+        report_part(on_step, start / num_parts, end / num_parts)
+        for start, end in ((0, 1), (1, 2), (2, num_parts))
+    )
+    images = add_grey_noise(image, std, count)
+    noisy = attribute_many(names, model, images, target, on_step=noise)
+    other = attribute_many(specific, model, image, runner_up, on_step=second)
+    randomised = compute_cascade_maps(model, image, names, target, count=count, on_step=cascade)
+    return {
+        name: MapCheck(
+            correlate_ranks(own, noisy[name]),
+            stages,
+            correlate_ranks(own, randomised[name]),
+            float(correlate_ranks(own, other[name])[0]) if name in specific else None,
+        )
+        for name, own in maps.items()
+    }
+
+
+@torch.inference_mode(False)  # gradients must pass through the randomised layers
+def compute_cascade_maps(
+    model: nn.Module,
+    image: Tensor,
+    methods: Collection[str],
     target: int,
     *,
-    count: int = NUM_RANDOM_HEADS,
+    count: int = NUM_CHECKS,
     on_step: OnStep | None = None,
 ) -> dict[str, Tensor]:
-    """Compute the maps (R, rows, columns) of class `target` by each method for R randomised heads.
+    """Compute the maps (K, R, rows, columns) of R models at each of K stages by name of the method.
 
-    `image` is (1, 3, S, S), `count` is R. All heads share the forward passes of the fast methods
-    and of occlusion; the fast methods take one backward pass for each head. Integrated Gradients
-    takes `RANDOM_HEAD_PATH_STEPS` steps for each head. `on_step` is called as (done, total) during
-    a slow method; an exception in `on_step` stops the method.
+    The arguments are those of `check_maps`.
     """
-    slow = [name for name in methods if attributions.METHODS[name].is_slow]
-    fast, found = [name for name in methods if name not in slow], {}
-    joined = randomise_head(model, *range(count))
-    if fast:
-        targets = [model.num_classes * seed + target for seed in range(count)]
-        found = attributions.attribute_classes(fast, joined, image, targets)
-    for i, name in enumerate(slow):
-        report = report_part(on_step, i, len(slow))
-        if name == "occlusion":
-            found[name] = _occlusion_maps(joined, image, target, count, report)
-        else:
-            found[name] = _maps_per_head(name, model, image, target, count, report)
-    return {name: found[name] for name in methods}
+    stages, found = list_stages(model), []
+    total = count * len(stages)
+    for seed in range(count):
+        for other in randomise_in_stages(model, stages, seed):
+            part = report_part(on_step, len(found) / total, (len(found) + 1) / total)
+            options = {"path_steps": PATH_STEPS, "on_step": part}
+            found.append(attribute_many(methods, other, image, target, **options))
+    maps = {name: torch.cat([each[name] for each in found]) for name in methods}
+    return {name: own.unflatten(0, (count, -1)).transpose(0, 1) for name, own in maps.items()}
 
 
-def compare_with_random_heads(own: Tensor, random: Tensor) -> RandomHeadCheck:
-    """Compare the map `own` (rows, columns) with maps of randomised heads (R, rows, columns)."""
-    maps = torch.cat([own[None], random]).flatten(1).cpu()  # (R+1, P)
-    correlations = np.full((len(maps), len(maps)), np.nan)  # NaN remains for a single patch
-    if maps.shape[1] > 1:
-        with np.errstate(invalid="ignore"):
-            correlations = np.corrcoef(scipy.stats.rankdata(maps, axis=1))
-    np.fill_diagonal(correlations, np.nan)
-    pairs = correlations[1:, 1:][np.triu_indices(len(random), 1)]
-    return RandomHeadCheck(correlations[0, 1:], pairs, _first_p_value(correlations))
+def list_stages(model: nn.Module) -> tuple[int, ...]:
+    """Return the number of randomised layers at each stage: 0, 1, 2, 4, ... and all layers."""
+    num_layers, stages = len(list_layers(model)), [0]
+    while stages[-1] < num_layers:
+        stages.append(min(max(1, 2 * stages[-1]), num_layers))
+    return tuple(stages)
+
+
+def randomise_in_stages(model: nn.Module, stages: Sequence[int], seed: int) -> Iterator[nn.Module]:
+    """Yield a copy of `model` with a random classifier head and random last layers, per stage.
+
+    `stages` are increasing numbers of layers. All results are one copy, which changes between them.
+    Adebayo et al. draw new weights. Here, the values of each parameter are permuted, so each
+    parameter keeps its distribution.
+    """
+    generator, other = torch.Generator().manual_seed(seed), copy.deepcopy(model)
+    parts = [*list_layers(other)][::-1]
+    for head in list_classifier_heads(other):
+        permute_parameters(head, generator)
+    done = 0
+    for stage in stages:
+        for layer in parts[done:stage]:
+            permute_parameters(layer, generator)
+        done = stage
+        yield other
+
+
+@torch.no_grad()
+def permute_parameters(module: nn.Module, generator: torch.Generator) -> None:
+    """Permute the values of each parameter of `module` at random."""
+    for parameter in module.parameters():
+        order = torch.randperm(parameter.numel(), generator=generator).to(parameter.device)
+        parameter.copy_(parameter.flatten()[order].view_as(parameter))
+
+
+def add_grey_noise(image: Tensor, std: Sequence[float], count: int) -> Tensor:
+    """Return copies (R, 3, S, S) of a normalised image (1, 3, S, S) with changed grey levels.
+
+    Each colour of each pixel changes by 1 to `MAX_GREY_CHANGE` levels of 255, up or down. The draw
+    is reproducible. `std` is as in `check_maps`.
+    """
+    generator = torch.Generator().manual_seed(0)
+    shape = count, *image.shape[1:]
+    levels = torch.randint(1, MAX_GREY_CHANGE + 1, shape, generator=generator)
+    signs = 2 * torch.randint(2, shape, generator=generator) - 1
+    return image + (signs * levels / 255 / torch.tensor(std).view(3, 1, 1)).to(image)
+
+
+def correlate_ranks(own: Tensor, maps: Tensor) -> np.ndarray:
+    """Compute Spearman's rank correlations (...) of `own` with `maps` (..., rows, columns).
+
+    1 means the same order of patches. The result is NaN for a uniform map.
+    """
+    first, others = (scipy.stats.rankdata(each.flatten(-2).cpu(), axis=-1) for each in (own, maps))
+    first, others = (each - each.mean(axis=-1, keepdims=True) for each in (first, others))
+    norms = np.linalg.norm(first) * np.linalg.norm(others, axis=-1)
+    with np.errstate(invalid="ignore"):
+        return np.float64(others @ first) / norms
 
 
 def rank_correlation(first: Tensor, second: Tensor) -> float:
-    """Compute Spearman's rank correlation of two maps of the same shape; NaN for a uniform map.
-
-    A correlation of 1 means that both maps order the patches equally.
-    """
-    return float(compare_with_random_heads(first, second[None]).map_correlations[0])
+    """Compute Spearman's rank correlation of two maps of the same shape; NaN for a uniform map."""
+    return float(correlate_ranks(first, second))
 
 
-def _occlusion_maps(
-    joined: nn.Module, image: Tensor, target: int, count: int, on_step: OnStep | None
-) -> Tensor:
-    def score(images: Tensor, _: Tensor) -> Tensor:
-        """Compute the target class's log-probability (n, R) for each randomised classifier head."""
-        logits = joined(images).unflatten(1, (count, -1))  # (n, R, C)
-        return logits.log_softmax(dim=-1)[..., target]
-
-    grid = attributions.cell_grid(joined, image)
-    return attributions.occlude(score, image, grid, on_step)[0].movedim(-1, 0)
+def average(correlations: np.ndarray) -> float:
+    """Return the mean of the defined `correlations`; NaN if all of them are NaN."""
+    defined = correlations[~np.isnan(correlations)]
+    return float(defined.mean()) if len(defined) else np.nan
 
 
-def _maps_per_head(
-    name: str, model: nn.Module, image: Tensor, target: int, count: int, on_step: OnStep | None
-) -> Tensor:
-    parts = []
-    for seed in range(count):
-        report = report_part(on_step, seed, count)
-        settings = {"path_steps": RANDOM_HEAD_PATH_STEPS, "on_step": report}
-        other = randomise_head(model, seed)
-        parts.append(attributions.attribute(name, other, image, target, **settings))
-    return torch.cat(parts)
+def report_part(on_step: OnStep | None, start: float, end: float) -> OnStep | None:
+    """Return a callback for a part of a task, from the fraction `start` of its steps to `end`."""
+    if on_step is None:
+        return None
 
+    def report(done: int, total: int) -> None:
+        on_step(round(PROGRESS_STEPS * (start + (end - start) * done / total)), PROGRESS_STEPS)
 
-def report_part(on_step: OnStep | None, index: int, parts: int) -> OnStep | None:
-    """Return a callback that reports the progress of part `index` of `parts` equal parts."""
-    return on_step and (lambda done, total: on_step(index * total + done, parts * total))
-
-
-def _first_p_value(correlations: np.ndarray) -> float:
-    """Compute the rank p-value of the first map's mean correlation from `correlations` (M, M)."""
-    defined = ~np.isnan(correlations).all(axis=1)
-    if not defined[0] or defined.sum() < 2:
-        return math.nan
-    means = np.nanmean(correlations[defined][:, defined], axis=1)
-    return rank_p_value(means[0], torch.from_numpy(means[1:]))
+    return report

@@ -185,10 +185,10 @@ def describe_measurement(maps: ClassAttribution, fill: str) -> dict | None:
 
 
 def compute_slow_maps(context: AppContext, state: ViewState, report: Report) -> None:
-    """Compute the slow maps, then check how they depend on the class and the classifier head."""
+    """Compute the slow maps, then run their sanity checks."""
     on_step = add_text(report, "Computing slow maps")
     load_class_attribution(context, state, include_slow=True, on_step=on_step)
-    on_step = add_text(report, "Testing dependence on class and classifier head")
+    on_step = add_text(report, "Checking slow maps")
     load_class_attribution(context, state, include_slow=True, check_slow=True, on_step=on_step)
 
 
@@ -264,7 +264,7 @@ def choose_target(run: Run, state: ViewState) -> str:
 def has_missing_maps(context: AppContext, maps: ClassAttribution) -> bool:
     """Return whether `compute_slow_maps` would compute slow maps or their checks."""
     slow = [each for each in list_methods(context.load_model(maps.run)) if each.is_slow]
-    checks = {each.method.name: each.head_check for each in maps.maps}
+    checks = {each.method.name: each.check for each in maps.maps}
     is_checked = maps.against is not None or all(checks.get(each.name) for each in slow)
     return not is_checked or any(each.name not in checks for each in slow)
 
