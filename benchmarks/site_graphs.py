@@ -8,7 +8,9 @@ recorded state of the options, and the loops of tasks, and runs them with ONNX R
 are the example photos and their rotations; the other inputs are random. Float32 outputs may differ
 by `MAX_DIFFERENCE`, as a share of the largest value if it is above 1. Float16 outputs may differ by
 one rounding step, and pixels by one grey level. Other whole numbers, such as indices of classes,
-must be equal.
+must be equal. The gradient of max pooling jumps where two inputs are nearly equal, so Integrated
+Gradients of `conv-baseline` differ by up to 0.003 between float32 and float64 in Python too. The
+limit of loops of such models is therefore `MAX_JUMP`.
 """
 
 import argparse
@@ -20,6 +22,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
+from torch import nn
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -50,6 +53,7 @@ from vitdemo.site.record import Recorder, describe_starts  # noqa: E402
 from vitdemo.site.states import StateLister, list_images  # noqa: E402
 
 MAX_DIFFERENCE = 1e-4  # of float32 outputs
+MAX_JUMP = 1e-2  # the same for loops of models with max pooling
 MAX_STEPS = 1  # rounding steps of float16 outputs, plus `MAX_DIFFERENCE`
 MAX_NUMBER = 180  # of an input
 SHARE = 0.2  # of masks
@@ -172,6 +176,8 @@ def compare_loop(
     """Compare the start and `STEPS` steps of a loop, as `compare_graph` does for a graph."""
     largest = dict.fromkeys((FLOAT32, FLOAT16, WHOLE), 0.0)
     state, generator = ViewState(None, run.name, {}), torch.Generator().manual_seed(0)
+    modules = context.load_model(run).modules()
+    limit = MAX_JUMP if any(isinstance(each, nn.MaxPool2d) for each in modules) else MAX_DIFFERENCE
     for i, image in enumerate(images):
         inputs = {e.key.name: draw_input(e, context, run, generator) for e in loop.start.inputs}
         values = None
@@ -183,17 +189,21 @@ def compare_loop(
                 found = graph.compute(context, run, state, *tensors)
             copies = {name: each.numpy() for name, each in (given | named).items()}
             actual = run_graph(copies)
-            add_differences(largest, run, list_tensors(divide_outputs(found)), actual)
+            add_differences(largest, run, list_tensors(divide_outputs(found)), actual, limit)
             values = get_values(found)
     return largest
 
 
 def add_differences(
-    largest: Differences, run: Run, expected: Iterable[torch.Tensor], actual: list[np.ndarray]
+    largest: Differences,
+    run: Run,
+    expected: Iterable[torch.Tensor],
+    actual: list[np.ndarray],
+    max_difference: float = MAX_DIFFERENCE,
 ) -> None:
     """Add the differences of outputs to `largest`. Raises `ValueError` as `compare_graph`."""
     for wanted, got in zip(expected, actual, strict=True):
-        kind, difference, limit = measure_difference(got, wanted.numpy())
+        kind, difference, limit = measure_difference(got, wanted.numpy(), max_difference)
         if not difference <= limit:
             raise ValueError(f"an output of {run.name} differs by {difference:.1e}")
         largest[kind] = max(largest[kind], difference)
@@ -232,8 +242,13 @@ def draw_input(
     return value.round() if key.step == 1 else value
 
 
-def measure_difference(actual: np.ndarray, expected: np.ndarray) -> tuple[str, float, float]:
-    """Return the kind of an output, its largest difference, and the limit of the difference."""
+def measure_difference(
+    actual: np.ndarray, expected: np.ndarray, max_difference: float
+) -> tuple[str, float, float]:
+    """Return the kind of an output, its largest difference, and the limit of the difference.
+
+    `max_difference` is the limit of float32 outputs.
+    """
     if actual.shape != expected.shape:
         raise ValueError(f"the shape is {actual.shape} instead of {expected.shape}")
     differences = np.abs(actual.astype(float) - expected.astype(float))
@@ -241,7 +256,7 @@ def measure_difference(actual: np.ndarray, expected: np.ndarray) -> tuple[str, f
     difference = float(np.where(is_missing, 0, differences).max(initial=0))
     if expected.dtype == np.float32:
         scale = max(1.0, float(np.nanmax(np.abs(expected), initial=0)))
-        return FLOAT32, difference / scale, MAX_DIFFERENCE
+        return FLOAT32, difference / scale, max_difference
     if expected.dtype == np.float16:
         step = float(np.spacing(np.abs(expected).max(initial=0)))
         return FLOAT16, difference, MAX_STEPS * step + MAX_DIFFERENCE
