@@ -19,6 +19,7 @@ from tests.support import held_tasks
 from tests.support.factories import make_run
 from tests.support.serving import serve
 from vitdemo.explain.attributions import METHODS
+from vitdemo.metrics import DASH
 from vitdemo.page.explore.class_attribution import payload
 from vitdemo.page.image_sources import ImageRequest
 from vitdemo.page.view_state import ViewState
@@ -273,11 +274,13 @@ def test_slow_maps_and_details_follow_the_tests(maps_page, photo):
     expect(maps_page.locator(f"{SMALL} .score > b")).to_have_count(NUM_MAPS)
     expect(maps_page.locator("#cancel-attribution")).to_have_count(0)
     details = open_details(maps_page)
-    expect(details.locator("svg")).to_have_count(2)
+    expect(details.locator("svg")).to_have_count(3)
     expect(details.locator("table").first.locator("tr")).to_have_count(NUM_MAPS + 4)
     correlations = details.locator("table").last.locator("tbody tr td:nth-child(4)")
     expect(correlations).to_have_count(NUM_MAPS)
-    assert sum(" to " in text for text in correlations.all_inner_texts()) == NUM_CLASS_MAPS
+    assert sum(text != DASH for text in correlations.all_inner_texts()) == NUM_CLASS_MAPS
+    cascade = details.get_by_label("Correlation after randomised layers. Rank correlations for none")
+    expect(cascade.locator("svg")).to_have_count(1)
     label = details.locator("figure").first.get_attribute("aria-label")
     assert "Area under the curve, %" in label
     for text in ("baseline: uses the image, but no model", "baseline: uses only the distance"):

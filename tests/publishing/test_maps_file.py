@@ -8,7 +8,7 @@ import torch
 
 from tests.support.factories import noise
 from vitdemo.errors import RunError
-from vitdemo.explain import attention, forward_pass
+from vitdemo.explain import attention, attributions, forward_pass
 from vitdemo.publishing.maps_file import (
     ARRAY_DESCRIPTIONS,
     README_FILE,
@@ -30,6 +30,8 @@ def test_exported_maps_equal_the_model(shown):
     target = int(trace.logits.argmax())
     relevance = attention.relevance(shown.load_model(run), pixels, target)[0, 0, 1:].reshape(4, 4)
     assert np.allclose(maps["relevance"], relevance, atol=1e-6)
+    values = attributions.attribute("attnlrp", shown.load_model(run), pixels, target)[0]
+    assert np.allclose(maps["attnlrp"], values, atol=1e-6)
     assert maps["class_index"] == target
     assert maps["probabilities"].sum() == pytest.approx(1, abs=1e-5)
 

@@ -279,7 +279,12 @@ SIDE_MODELS = NamesKey(
 SIDE_MAP = ChoiceKey(
     "side.map",
     "attention",
-    choices={"attention": "Attention", "rollout": "Rollout", "relevance": "Relevance"},
+    choices={
+        "attention": "Attention",
+        "rollout": "Rollout",
+        "relevance": "Relevance",
+        "attnlrp": "AttnLRP",
+    },
     label="Map",
     element="side-map",
     former=("map",),
@@ -291,7 +296,7 @@ PREDICTED_CLASS = "the predicted class of each"  # part of URLs, so it must not 
 SIDE_CLASS = TextKey(
     "side.class",
     PREDICTED_CLASS,
-    label="Class (relevance, Grad-CAM)",
+    label="Explained class",
     former=("class",),
     depends_on=(SIDE_MODELS,),
 )

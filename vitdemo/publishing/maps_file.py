@@ -13,7 +13,7 @@ from PIL import Image
 
 from vitdemo.analyses.perturbation import compute_ranking_maps
 from vitdemo.context import AppContext
-from vitdemo.explain import attention
+from vitdemo.explain.attributions import attribute_many
 from vitdemo.explain.checks import to_numpy
 from vitdemo.explain.image_trace import ImageTrace
 from vitdemo.runs import Run
@@ -28,6 +28,7 @@ ARRAY_DESCRIPTIONS = {
     "heads": "attention of the classifier's input tokens to the patches (L, H, rows, columns)",
     "rollout": "attention rollout after each layer, mean over heads (L, rows, columns)",
     "relevance": "relevance of each patch for the class in `class_index` (rows, columns)",
+    "attnlrp": "the same by AttnLRP; negative values oppose the class (rows, columns)",
     "class_index": "index of the predicted class ()",
     "classes": "class names (C,)",
 }
@@ -54,11 +55,11 @@ def _compute_class_arrays(
 ) -> dict[str, np.ndarray]:
     run, target = trace.run, int(trace.logits.argmax())
     _, pixels = context.prepare_input(run.preprocessing, image)
-    relevance = attention.relevance(context.load_model(run), pixels, target)  # (1, N, N)
+    maps = attribute_many(["relevance", "attnlrp"], context.load_model(run), pixels, target)
     return {
         "logits": to_numpy(trace.logits),
         "probabilities": to_numpy(trace.logits.float().softmax(0)),
-        "relevance": trace.classifier_maps(attention.subtract_identity(relevance))[0],
+        **{name: to_numpy(values[0]) for name, values in maps.items()},
         "class_index": np.array(target),
         "classes": np.array(run.classes),
     }

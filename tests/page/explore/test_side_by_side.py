@@ -48,14 +48,16 @@ def test_each_model_gets_its_own_map(shown):
     assert described[2]["probabilities"][0] == pytest.approx(resnet.probabilities.max(), abs=1e-6)
 
 
-def test_relevance_is_computed_for_the_requested_class(shown):
-    options = {"depth": 1, "kind": "relevance"}
+@pytest.mark.parametrize("kind", ["relevance", "attnlrp"])
+def test_map_is_computed_for_the_requested_class(shown, kind):
+    options = {"depth": 1, "kind": kind}
     (found,), _ = compute_side_by_side(shown, ["vit"], IMAGE, **options, target="dog")
     run = shown.find_run("vit")
     _, pixels = shown.prepare_input(run.preprocessing, IMAGE)
-    expected = attribute("relevance", shown.load_model(run), pixels, run.classes.index("dog"))[0]
+    expected = attribute(kind, shown.load_model(run), pixels, run.classes.index("dog"))[0]
     assert np.allclose(found.values, expected, atol=1e-6)
-    assert (found.method, found.class_name) == ("relevance", "dog")
+    assert (found.method, found.class_name) == (kind, "dog")
+    assert describe_map(found)["signed"] == (kind == "attnlrp")
     maps, problems = compute_side_by_side(shown, ["vit"], IMAGE, **options, target="unicorn")
     assert (maps, problems) == ([], ["'vit' has no class 'unicorn'. Choose another class."])
 

@@ -117,6 +117,7 @@ def describe_map(side_map: SideMap) -> dict:
         "run": prediction.run.name,
         "method": side_map.method,
         "title": method.title,
+        "signed": method.is_signed,
         "caption": KNOCKOUT_FINDING if side_map.method == "attention" else method.caption,
         "values": blocks_to_json(side_map.values, ImageFile),
         "seen": ImageFile(prediction.input_image),
@@ -183,7 +184,7 @@ def compute_map(
 ) -> SideMap:
     if not context.count_layers(run):
         return compute_class_map(context, run, image, "grad_cam", target)
-    if kind == "relevance":
+    if METHODS.get(kind) and METHODS[kind].is_class_specific:
         return compute_class_map(context, run, image, kind, target)
     trace = context.trace_image(run, image)
     layer = layer_at_depth(depth, trace.num_layers)

@@ -5,6 +5,7 @@ import { formatProbability } from "../../components/shared.js";
 import * as store from "../../store.js";
 
 const NO_MODEL = "Choose a model above.";
+const COLOUR_LABELS = ["opposes the class", "supports the class"];
 const NO_CLASSES = "no classes (no classifier with known labels)";
 const ABOUT =
   "A relative depth of 100% is the last layer of each model. Convolutional models have no attention and are shown with Grad-CAM, which depends on the class. Each map is scaled to its own maximum, so compare colours within a map, not between models.";
@@ -21,11 +22,12 @@ const describeMethod = ({ method, caption, reader }) =>
     : caption;
 
 function makePanel(map) {
-  const { run, seen, values, classes, probabilities } = map;
+  const { run, seen, values, signed, classes, probabilities } = map;
   const title = describeMap(map);
   const likely = classes.map((name, i) => `${name} ${formatProbability(probabilities[i])}`).join(", ");
   const fraction = map.layer !== null;
-  return { title, values, seen, alt: `${run}: ${title}`, head: run, lines: [likely || NO_CLASSES], fraction };
+  const alt = `${run}: ${title}`;
+  return { title, values, signed, seen, alt, head: run, lines: [likely || NO_CLASSES], fraction };
 }
 
 function listBlocks({ maps, problems }) {
@@ -34,7 +36,7 @@ function listBlocks({ maps, problems }) {
   const captions = new Set([ABOUT, ...maps.map(describeMethod)]);
   const pieces = [...captions].map((text) => ({ kind: "Text", text, quiet: true }));
   return [
-    { kind: "MapRow", panels: maps.map(makePanel), sentence },
+    { kind: "MapRow", panels: maps.map(makePanel), colour_labels: COLOUR_LABELS, sentence },
     { kind: "Details", title: "About", pieces },
   ];
 }
