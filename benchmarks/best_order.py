@@ -34,7 +34,7 @@ from vitdemo.explain.best_order import search_best_order  # noqa: E402
 from vitdemo.explain.removal_search import MAX_PASSES  # noqa: E402
 from vitdemo.metrics.intervals import mean_interval  # noqa: E402
 from vitdemo.training import choose_device  # noqa: E402
-from vitdemo.training.devices import supports_fast_bfloat16  # noqa: E402
+from vitdemo.training.devices import use_fast_precision  # noqa: E402
 
 STEPS = faithfulness.CURVE_STEPS
 RANDOM_ORDERS = 2  # an order and its reverse order have the scores s and -s, so their mean is exact
@@ -75,8 +75,7 @@ def measure_image(model: nn.Module, image: Tensor, args) -> Row:
     found = attributions.attribute_many(names, model, image, target)
     maps |= rank_patches(model, image, target, found)
     settings = {"fill": args.fill, "steps": STEPS}
-    kind = image.device.type
-    with torch.autocast(kind, torch.bfloat16, enabled=supports_fast_bfloat16(image.device)):
+    with use_fast_precision(image.device):
         measured = faithfulness.measure_perturbation_curves(
             model, image, target, maps, random_orders=0, **settings
         )

@@ -69,7 +69,7 @@ from vitdemo.metrics.paired import holm  # noqa: E402
 from vitdemo.models import has_attention  # noqa: E402
 from vitdemo.runs import FAITHFULNESS_FILE, hash_weights, read_measurements  # noqa: E402
 from vitdemo.training import choose_device  # noqa: E402
-from vitdemo.training.devices import supports_fast_bfloat16  # noqa: E402
+from vitdemo.training.devices import use_fast_precision  # noqa: E402
 
 Result = TypeVar("Result")
 NUM_RANDOM_ORDERS = 4  # random orders per image; few are sufficient for the mean over all images
@@ -311,9 +311,7 @@ def measure_image(
     others = {name: CANDIDATES[name](model, image, weights, own) for name in candidates}
     with_edges = own | others | {EDGE_BASELINE: faithfulness.edge_map(image, grid)}
     row = {"gaps": gaps}
-    with torch.autocast(
-        image.device.type, torch.bfloat16, enabled=supports_fast_bfloat16(image.device)
-    ):
+    with use_fast_precision(image.device):
         for fill in [*fills, ROAD_FILL] if extra else fills:
             replacement = impute_patches if fill == ROAD_FILL else fill
             settings = {"fill": replacement, "steps": steps, "seed": seed}

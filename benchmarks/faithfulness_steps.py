@@ -39,7 +39,7 @@ from benchmarks.faithfulness import (  # noqa: E402
 )
 from vitdemo.explain import attributions, faithfulness  # noqa: E402
 from vitdemo.training import choose_device  # noqa: E402
-from vitdemo.training.devices import supports_fast_bfloat16  # noqa: E402
+from vitdemo.training.devices import use_fast_precision  # noqa: E402
 
 STEP_COUNTS = (4, 8, 12, 16, 24, 32)
 TIMED_STEP_COUNTS = (4, 8, 16, 32)
@@ -74,9 +74,7 @@ def measure_fast_maps(
     maps = attributions.attribute_many(fast, model, image, target)
     maps = rank_patches(model, image, target, maps)
     maps[faithfulness.EDGE_BASELINE] = faithfulness.edge_map(image, grid)
-    with torch.autocast(
-        image.device.type, torch.bfloat16, enabled=supports_fast_bfloat16(image.device)
-    ):
+    with use_fast_precision(image.device):
         return faithfulness.measure_perturbation_curves(
             model, image, target, maps, fill=fill, steps=steps, random_orders=random_orders
         )

@@ -29,7 +29,7 @@ from vitdemo.explain.faithfulness import SIGNIFICANCE_LEVEL  # noqa: E402
 from vitdemo.explain.faithfulness.baselines import centre_map  # noqa: E402
 from vitdemo.metrics.intervals import wilson_interval  # noqa: E402
 from vitdemo.training import choose_device  # noqa: E402
-from vitdemo.training.devices import supports_fast_bfloat16  # noqa: E402
+from vitdemo.training.devices import use_fast_precision  # noqa: E402
 
 TESTED_TEMPERATURES = (0.5, 1.0, 2.0, 4.0)
 
@@ -106,9 +106,7 @@ def compute_p_values(
     with torch.no_grad():
         target = int(model(image).argmax())
     settings = {"fill": fill, "steps": faithfulness.CURVE_STEPS, "seed": seed}
-    with torch.autocast(
-        image.device.type, torch.bfloat16, enabled=supports_fast_bfloat16(image.device)
-    ):
+    with use_fast_precision(image.device):
         found = faithfulness.measure_perturbation_curves(
             model, image, target, {"own": values}, **settings
         )

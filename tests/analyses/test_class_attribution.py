@@ -48,7 +48,7 @@ from vitdemo.page.explore.class_attribution import (
 from vitdemo.page.explore.class_attribution.blocks import label_fill
 from vitdemo.page.image_sources import ImageRequest
 from vitdemo.page.view_state import ViewState
-from vitdemo.training.devices import supports_fast_bfloat16
+from vitdemo.training.devices import use_fast_precision
 
 CPU = torch.device("cpu")
 FAST_METHODS = ["attnlrp", "relevance", "gradient_rollout", "grad_cam", "attention", "rollout"]
@@ -150,7 +150,7 @@ def test_faithfulness_scores_equal_measure(shown, ask):
     maps[faithfulness.EDGE_BASELINE] = faithfulness.edge_map(pixels, (4, 4))
     arguments = *subject, CLASSES.index("cat"), maps
     # The page also measures in half precision if the hardware supports it.
-    with torch.autocast("cpu", torch.bfloat16, enabled=supports_fast_bfloat16(CPU)):
+    with use_fast_precision(CPU):
         expected = faithfulness.measure_perturbation_curves(
             *arguments, fill="drop", steps=faithfulness.CURVE_STEPS
         )
@@ -187,7 +187,7 @@ def test_best_order_has_the_highest_score(shown, ask):
     run = shown.find_run("vit")
     subject = shown.load_model(run), shown.prepare_input(run.preprocessing, noise(111))[1]
     maps = {"best": -torch.from_numpy(found.best_ranks).float()}
-    with torch.autocast("cpu", torch.bfloat16, enabled=supports_fast_bfloat16(CPU)):
+    with use_fast_precision(CPU):
         measured = faithfulness.measure_perturbation_curves(
             *subject, asked.target, maps, fill="drop", steps=faithfulness.CURVE_STEPS
         )

@@ -279,7 +279,9 @@ def test_slow_maps_and_details_follow_the_tests(maps_page, photo):
     correlations = details.locator("table").last.locator("tbody tr td:nth-child(4)")
     expect(correlations).to_have_count(NUM_MAPS)
     assert sum(text != DASH for text in correlations.all_inner_texts()) == NUM_CLASS_MAPS
-    cascade = details.get_by_label("Correlation after randomised layers. Rank correlations for none")
+    cascade = details.get_by_label(
+        "Correlation after randomised layers. Rank correlations for none"
+    )
     expect(cascade.locator("svg")).to_have_count(1)
     label = details.locator("figure").first.get_attribute("aria-label")
     assert "Area under the curve, %" in label

@@ -39,7 +39,7 @@ from vitdemo.explain.faithfulness.sanity import (
 from vitdemo.explain.faithfulness.summary import FaithfulnessSummary, read_summaries
 from vitdemo.explain.removal_search import MAX_PASSES
 from vitdemo.runs import Run
-from vitdemo.training.devices import supports_fast_bfloat16
+from vitdemo.training.devices import use_fast_precision
 
 ATTENTION = last_attention.METHOD.name
 BEST_ORDER = "best order"  # name of the best order found, among the names of maps and baselines
@@ -460,9 +460,8 @@ class _FaithfulnessTest:
 
     def call_with_settings(self, function: Callable, subject: object, **options):
         """Call `function` for `subject`, such as the maps by name."""
-        device = self.pixels.device
         options = {"on_step": self.report_progress if self.on_step else None, **options}
-        with torch.autocast(device.type, torch.bfloat16, enabled=supports_fast_bfloat16(device)):
+        with use_fast_precision(self.pixels.device):
             return function(
                 *(self.model, self.pixels, self.attribution.target, subject),
                 **self.settings,

@@ -26,6 +26,7 @@ from vitdemo.explain.first_patches import (
     score_first_patches,
     search_first_patches,
 )
+from vitdemo.training.devices import use_fast_precision
 
 OWN, BEST = "own", "best"  # names of the user's ranking and of the best ranking found
 NUM_RANKED = 10  # patches of a ranking by hand
@@ -129,5 +130,6 @@ class _Subject:
         """Search for the best ranking of `count` patches, and measure its score."""
         options = {"fill": self.fill, "against": self.maps.against, "on_step": on_step}
         subject = self.model, self.pixels, self.maps.target, self.grid, count
-        found = search_first_patches(*subject, **options)
+        with use_fast_precision(self.pixels.device):
+            found = search_first_patches(*subject, **options)
         return float(self.measure_scores(torch.tensor([found.order])))

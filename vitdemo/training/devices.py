@@ -61,6 +61,11 @@ def supports_fast_bfloat16(device: torch.device) -> bool:
     return any(getattr(torch.cpu, probe, bool)() for probe in probes)
 
 
+def use_fast_precision(device: torch.device) -> torch.autocast:
+    """Return a context in which models on `device` use bfloat16 if it is faster than float32."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=supports_fast_bfloat16(device))
+
+
 def choose_memory_format(model: nn.Module) -> torch.memory_format:
     """Return the image memory format with which `model` trains fastest on its device.
 
