@@ -53,7 +53,7 @@ from vitdemo.site.record import Recorder, describe_starts  # noqa: E402
 from vitdemo.site.states import StateLister, list_images  # noqa: E402
 
 MAX_DIFFERENCE = 1e-4  # of float32 outputs
-MAX_JUMP = 1e-2  # the same for loops of models with max pooling
+MAX_JUMP = 1e-2  # the same, for loops of models with max pooling
 MAX_STEPS = 1  # rounding steps of float16 outputs, plus `MAX_DIFFERENCE`
 MAX_NUMBER = 180  # of an input
 SHARE = 0.2  # of masks
@@ -136,7 +136,8 @@ def make_runner(file: Path) -> RunGraph:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(str(file))
-    return lambda inputs: session.run(None, inputs)
+    names = [each.name for each in session.get_inputs()]  # without inputs that the graph ignores
+    return lambda inputs: session.run(None, {name: inputs[name] for name in names})
 
 
 def compare_graph(
