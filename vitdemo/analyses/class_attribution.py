@@ -238,7 +238,7 @@ def compute_class_attribution(
         layer: layer (1..L) of the attention map; None for the last layer.
         include_slow: also compute the slow maps. Otherwise, slow maps are returned only if cached.
         check_fast: run the sanity checks of fast maps. Otherwise, only cached checks are returned.
-        check_slow: also check slow maps (takes about six times as long).
+        check_slow: also check slow maps (takes several times as long as the maps).
         on_step: called as (done, total) during a slow map; an exception in `on_step` stops the map.
 
     Raises `RunError` for an unknown class, for two equal classes, and for a model without classes.

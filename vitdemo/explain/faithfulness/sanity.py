@@ -8,7 +8,7 @@ All checks compute Spearman's rank correlation of the map with other maps by the
   predicts this class.
 - **Cascading randomisation** (Adebayo et al. 2018, https://arxiv.org/abs/1810.03292): maps of
   models whose classifier head is random, then also the last layer, and so on to the first layer. If
-  a map hardly changes, it does not depend on the weights of the randomised layers.
+  a map hardly changes, it hardly depends on the weights of the randomised layers.
 
 Letters: K stages of the randomisation, R images or models per check, S side in pixels.
 """
@@ -78,7 +78,7 @@ def check_maps(
         count: R, the number of changed images, and of randomised models per stage.
         on_step: as in `attribute`, if the only method in `maps` is slow.
 
-    Raises `ValueError` for an unknown class or method.
+    Raises `ValueError` for an unknown class.
     """
     stages, names = list_stages(model), [*maps]
     specific = [name for name in names if METHODS[name].is_class_specific]

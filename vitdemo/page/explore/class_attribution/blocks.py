@@ -150,11 +150,11 @@ ABOUT_CHECKS = (
     "relevance and 0.05 for the last layer's attention."
 )
 ABOUT_CASCADE = (
-    "**Cascading randomisation** (Adebayo et al. 2018) permutes the weights of the classifier "
-    "head, then also those of the last layer, and so on to the first layer. If the correlation "
-    f"remains near 1, the map does not depend on these weights. {NUM_CHECKS} models are randomised "
-    "per curve, but only one for a slow map. With few models, a correlation can differ from 0 by "
-    "chance."
+    "**Cascading randomisation** (Adebayo et al. 2018) randomises the weights of the classifier "
+    "head. Then it also randomises the last layer, and so on to the first layer. Here, the weights "
+    "are permuted. If the correlation remains near 1, the map hardly depends on these weights. "
+    f"Each point is the mean of {NUM_CHECKS} models, except for slow maps, which have one. With "
+    "few models, a correlation can differ from 0 by chance."
 )
 CASCADE_TITLE = "Correlation after randomised layers"
 ABOUT_SHARE = "0 is the mean score of random orders, and 100 is the score of the best order found."

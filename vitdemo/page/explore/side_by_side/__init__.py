@@ -184,7 +184,7 @@ def compute_map(
 ) -> SideMap:
     if not context.count_layers(run):
         return compute_class_map(context, run, image, "grad_cam", target)
-    if METHODS.get(kind) and METHODS[kind].is_class_specific:
+    if METHODS[kind].is_class_specific:
         return compute_class_map(context, run, image, kind, target)
     trace = context.trace_image(run, image)
     layer = layer_at_depth(depth, trace.num_layers)
