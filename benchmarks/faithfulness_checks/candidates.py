@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from vitdemo.explain.attributions import cell_grid
 from vitdemo.explain.faithfulness.baselines import rank_by_value
-from vitdemo.explain.lrp import RelevancePropagation, RelevanceRules
+from vitdemo.explain.lrp import RelevanceRules, compute_token_relevance
 
 AVERAGED = "attnlrp", "relevance", "gradient_rollout", "grad_cam"
 
@@ -42,8 +42,7 @@ def compute_layers(
     model: nn.Module, image: Tensor, weights: Tensor, rules: type[RelevanceRules]
 ) -> Tensor:
     """Return the relevance (L, rows, columns) of the patches at the input of each layer."""
-    propagation = RelevancePropagation(model, image, rules)
-    layers = propagation.compute_token_relevance(weights)[:, 0]  # (L, N)
+    layers = compute_token_relevance(model, image, weights, rules)[:, 0]  # (L, N)
     return layers[:, model.num_prefix_tokens :].unflatten(1, cell_grid(model, image))
 
 

@@ -17,7 +17,7 @@ from tests.explain.test_attention import build_ours, build_timm
 from tests.support.factories import random_images
 from vitdemo.explain.attributions import attribute
 from vitdemo.explain.forward_pass import embed_images, trace
-from vitdemo.explain.lrp import RelevancePropagation, RelevanceRules
+from vitdemo.explain.lrp import RelevanceRules, compute_token_relevance
 
 AVERAGE = {"class_token": False, "global_pool": "avg"}
 REGISTERS = {"reg_tokens": 2, "no_embed_class": True, "init_values": 0.5, "qk_norm": True}
@@ -187,7 +187,7 @@ class Reference:
 
 def compute_relevance(model, images, **options):
     weights = torch.eye(model.num_classes, dtype=images.dtype)[[CLASS] * len(images)]
-    return RelevancePropagation(model, images, **options).compute_token_relevance(weights)
+    return compute_token_relevance(model, images, weights, **options)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -224,10 +224,10 @@ def test_relevance_of_each_layer_adds_up_to_the_logit(name):
 
 def test_relevance_is_linear_in_the_class_weights():
     model = build_kind("ours")
-    propagation = RelevancePropagation(model, random_images(model, batch=1))
+    images = random_images(model, batch=1)
     first, second = torch.eye(5).double()[:2, None]
-    one, other = (propagation.compute_token_relevance(each) for each in (first, second))
-    both = propagation.compute_token_relevance(2 * first - second)
+    one, other = (compute_token_relevance(model, images, each) for each in (first, second))
+    both = compute_token_relevance(model, images, 2 * first - second)
     assert_close(both, 2 * one - other)
     assert (one - other).abs().max() > 1e-3
 

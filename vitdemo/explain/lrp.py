@@ -15,13 +15,12 @@ The paper uses the gamma rule for the linear layers of Vision Transformers. This
 because it would need four products per layer. Other activations keep their true gradient. For ReLU,
 the true gradient is the identity rule.
 
-    RelevancePropagation(model, images).compute_token_relevance(class_weights)  # (L, B, N)
+    compute_token_relevance(model, images, class_weights)  # (L, B, N)
 
 Letters: B batch, L layers, N tokens, D width, C classes.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -57,43 +56,31 @@ class RelevanceRules(TorchFunctionMode):
         return self.rules.get(func, func)(*args, **kwargs or {})
 
 
-class RelevancePropagation:
-    """Forward pass of a model with other backward rules, and the relevance for any class.
+def compute_token_relevance(
+    model: nn.Module,
+    images: Tensor,
+    class_weights: Tensor,
+    rules: type[RelevanceRules] = RelevanceRules,
+) -> Tensor:
+    """Compute the relevance (L, B, N) of each token at the input of each layer.
 
-    `model` and `images` are as in `forward_pass.trace`, with the same errors. `rules` are other
-    rules than those of AttnLRP. The forward pass runs once, on first use.
+    The explained score is the sum of the logits times `class_weights` (B, C), and the relevance is
+    linear in these weights. Relevance has the unit of a logit. `model` and `images` are as in
+    `forward_pass.trace`, with the same errors. `rules` are those of AttnLRP by default. No
+    values of tensors are read, so that the function can be recorded as a graph.
     """
-
-    def __init__(
-        self, model: nn.Module, images: Tensor, rules: type[RelevanceRules] = RelevanceRules
-    ):
-        self.model, self.images, self.rules = model, images, rules
-
-    def compute_token_relevance(self, class_weights: Tensor) -> Tensor:
-        """Compute the relevance (L, B, N) of each token at the input of each layer.
-
-        The explained score is the sum of the logits times `class_weights` (B, C), and the relevance
-        is linear in these weights. Relevance has the unit of a logit. No values of tensors are
-        read, so that the function can be recorded as a graph.
-        """
-        logits, inputs = self._forward
-        with torch.inference_mode(False), torch.enable_grad():
-            score = (logits * class_weights).sum()  # images do not affect each other
-            gradients = torch.autograd.grad(score, inputs, retain_graph=True)
-        pairs = zip(inputs, gradients, strict=True)
-        found = [(upcast(x.detach()) * upcast(gradient)).sum(dim=-1) for x, gradient in pairs]
-        return torch.stack(found)
-
-    @cached_property
-    def _forward(self) -> tuple[Tensor, list[Tensor]]:
-        """The logits (B, C), and the input (B, N, D) of each layer."""
-        with torch.inference_mode(False), torch.enable_grad(), self.rules():
-            x = embed_images(self.model, self.images).detach().clone().requires_grad_()  # (B, N, D)
+    with torch.inference_mode(False), torch.enable_grad():
+        with rules():
+            x = embed_images(model, images).detach().clone().requires_grad_()  # (B, N, D)
             inputs = []
-            for block in self.model.blocks:
+            for block in model.blocks:
                 inputs.append(x)
                 x, *_ = run_block(block, x)
-            return classify_tokens(self.model, x), inputs
+            logits = classify_tokens(model, x)  # (B, C)
+        score = (logits * class_weights).sum()  # images do not affect each other
+        gradients = torch.autograd.grad(score, inputs)
+    pairs = zip(inputs, gradients, strict=True)
+    return torch.stack([(upcast(x.detach()) * upcast(dx)).sum(dim=-1) for x, dx in pairs])
 
 
 def normalise_layer(

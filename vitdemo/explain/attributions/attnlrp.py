@@ -7,11 +7,12 @@ all layers, predicts the effect of removed patches better (benchmarks/log/2026-1
 from torch import Tensor
 
 from vitdemo.explain.attributions.method import AttributionInput, AttributionMethod
+from vitdemo.explain.lrp import compute_token_relevance
 from vitdemo.models.capabilities import has_attention
 
 
 def compute_attnlrp(subject: AttributionInput) -> Tensor:
-    found = subject.propagation.compute_token_relevance(subject.class_weights)  # (L, B, N)
+    found = compute_token_relevance(subject.model, subject.images, subject.class_weights)
     patches = found.mean(dim=0)[:, subject.model.num_prefix_tokens :]  # (B, P)
     return patches.unflatten(1, subject.grid)
 

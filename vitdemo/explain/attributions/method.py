@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from vitdemo.explain import attention, forward_pass
 from vitdemo.explain.attributions.cells import cell_grid
-from vitdemo.explain.lrp import RelevancePropagation
 from vitdemo.models.capabilities import has_features
 
 ATTRIBUTION_BATCH_SIZE = 64  # images per forward pass; `on_step` is called once per pass
@@ -59,10 +58,6 @@ class AttributionInput:
     @cached_property
     def gradients(self) -> forward_pass.ClassGradients:
         return forward_pass.class_gradients(self.model, self.images, self.classes)
-
-    @cached_property
-    def propagation(self) -> RelevancePropagation:
-        return RelevancePropagation(self.model, self.images)
 
     @cached_property
     def attention(self) -> Tensor:  # (L, B, H, N, N)

@@ -96,7 +96,7 @@ def check_maps(
             correlate_ranks(own, noisy[name]),
             stages,
             correlate_ranks(own, randomised[name]),
-            float(correlate_ranks(own, other[name])[0]) if name in specific else None,
+            rank_correlation(own, other[name][0]) if name in specific else None,
         )
         for name, own in maps.items()
     }
